@@ -2,6 +2,8 @@
 
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
@@ -34,33 +36,52 @@ def load(lab: Lab) -> Check[Any, Any]:
 
 def follows_dose(lab: Lab) -> bool:
     """Return whether the looks of a lab can be others at another severity."""
-    return any(f"\ndef {BY_DOSE}(" in file.read_text() for file in files(lab))
+    return any(_by_dose(_module(file, lab.collection.name)) for file in files(lab))
 
 
 def _read(file: Path, collection: str, dose: Severity | None) -> Check[Any, Any]:
     """Return the check of a file: `CHECK`, or what its `check` returns for a severity."""
-    where = paths.show(file)
+    module = _module(file, collection)
+    with _told(file):
+        check = _of_dose(module, dose) if _by_dose(module) else module.CHECK
+    if not isinstance(check, Check):
+        where = paths.show(file)
+        raise BadInput(f"{where}: CHECK: expected a Check, got {check!r}", f"edit {where}")
+    return check
+
+
+def _module(file: Path, collection: str) -> ModuleType:
+    """Return a check file as a module. Raises BadInput."""
     if not file.is_file():
         raise BadInput(
-            f"{where}: missing file; every lab has its check", "see docs/adding-a-lab.md"
+            f"{paths.show(file)}: missing file; every lab has its check",
+            "see docs/adding-a-lab.md",
         )
     name = f"{collection}_{file.parent.name if file.name == CHECK else file.stem}"
     spec = importlib.util.spec_from_file_location(f"faultlab_checks.{name}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look up their module
-    try:
+    with _told(file):
         spec.loader.exec_module(module)
-        by_dose = isfunction(getattr(module, BY_DOSE, None))
-        check = _of_dose(module, dose) if by_dose else module.CHECK
+    return module
+
+
+@contextmanager
+def _told(file: Path) -> Iterator[None]:
+    """Raise BadInput, with the file, for whatever goes wrong in it."""
+    where = paths.show(file)
+    try:
+        yield
     except Exception as error:
         raise BadInput(
             f"{where}: {type(error).__name__}: {' '.join(str(error).split())}",
             f".venv/bin/python {where}" if not paths.installed() else f"less {file}",
         ) from error
-    if not isinstance(check, Check):
-        raise BadInput(f"{where}: CHECK: expected a Check, got {check!r}", f"edit {where}")
-    return check
+
+
+def _by_dose(module: ModuleType) -> bool:
+    return isfunction(getattr(module, BY_DOSE, None))
 
 
 def _of_dose(module: ModuleType, dose: Severity | None) -> Any:

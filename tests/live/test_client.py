@@ -236,7 +236,7 @@ def typed(way: str, server: str, number: int) -> str:
 def drawn(lab_id: str) -> list[tuple[str, int]]:
     """Return the ways to try, each with its number, in the order of the seed."""
     chance = random.Random(f"{os.environ['FAULTLAB_SEED']} {lab_id}")
-    every = chance.sample(sorted(WAYS), len(WAYS))
+    every = [way for way in chance.sample(sorted(WAYS), len(WAYS)) if way not in _tried(lab_id)]
     most = len(every) if os.environ.get("FAULTLAB_WAYS") == "all" else FEW
     return [(way, chance.randint(1, 9)) for way in every[:most]]
 
@@ -283,6 +283,12 @@ def test_nothing_that_root_does_on_client_passes_for_a_repair(lab_id: str) -> No
             run.stack["tomcat"].restart()
         run.apply("fix", lab.fix)
         assert green(run), [found.words for found in run.good(CHECK) if not found.holds]
+
+
+def _tried(lab_id: str) -> set[str]:
+    """Return the ways that the file of a campaign has, which goes on where it ended."""
+    lines = Path(FOUND).read_text().splitlines() if FOUND and Path(FOUND).exists() else []
+    return {row["way"] for row in map(json.loads, lines) if row["lab"] == lab_id}
 
 
 def _note(lab_id: str, way: str, number: int, passed: bool) -> None:
