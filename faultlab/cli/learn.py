@@ -108,6 +108,7 @@ def progress(term: Terminal, page: str | None) -> object:
 @option("--tier", metavar="TIER", help="web, app or data (all)")
 @option("--level", type=int, metavar="N", help="highest level, 1 to 5 (5)")
 @option("--hard", is_flag=True, help="its fault is as weak as users still feel it")
+@option("--faults", type=int, default=1, metavar="N", help="so many faults at once (1)")
 @ENGINE
 def mystery(
     term: Terminal,
@@ -116,12 +117,13 @@ def mystery(
     tier: str | None,
     level: int | None,
     hard: bool,
+    faults: int,
     wanted: str,
 ) -> object:
     """Start a lab that is drawn at random and does not say which one it is."""
     from faultlab.learn import mystery
 
-    return mystery.start(term, seed, tier, level, wanted=wanted, hard=hard)
+    return mystery.start(term, seed, tier, level, wanted=wanted, hard=hard, faults=faults)
 
 
 @verb(
@@ -131,11 +133,12 @@ def mystery(
 @option("--component", required=True, metavar="WORD", help="component, or none")
 @option("--resource", required=True, metavar="WORD", help="resource, or none")
 @option("--cause", required=True, metavar="WORD", help="cause, or none")
-def diagnose(term: Terminal, component: str, resource: str, cause: str) -> object:
+@option("--also", is_flag=True, help="one more fault, beside the answer before")
+def diagnose(term: Terminal, component: str, resource: str, cause: str, *, also: bool) -> object:
     """Answer what is wrong in the mystery that is up, in the words of `terms`."""
     from faultlab.learn import mystery
 
-    return mystery.diagnose(term, component, resource, cause)
+    return mystery.diagnose(term, component, resource, cause, also=also)
 
 
 @verb("mtu")

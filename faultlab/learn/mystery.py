@@ -7,7 +7,8 @@ the correct answer.
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Any
 
 from faultlab.core import lock
@@ -15,7 +16,7 @@ from faultlab.core.defaults import AUTO, MYSTERY
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.lab import curriculum, vocabulary
+from faultlab.lab import curriculum, together, vocabulary
 from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import learner
@@ -27,13 +28,19 @@ _CONTROLS = 0.2  # of the draws; without controls, "there is a fault" would alwa
 _TWINS = 3  # a lab with twins is drawn this many times as often
 _PART, _REPAIR, _AGAIN = 10, 10, 5  # points: for a correct part, for the repair, off for each retry
 _ANSWER = "answer"
+_ALSO = "also"
+_HELP = "faultlab mystery --help"
+_PER_FAULT = len(Truth.model_fields)  # parts of an answer
 
 
 @dataclass(frozen=True)
 class Score:
     """The score of a diagnosis. `answer`: the last one, or None.
 
-    Each correct part and the repair earn 10 points. Hints and further answers cost points.
+    Each correct part and the repair earn 10 points. Hints and further answers cost points. Where
+    several labs were put together, each fault has its parts, such as `2. cause`, and an answer
+    beside those that fit a fault costs as a further one. `named` and `said`: how many faults the
+    answer names by their cause, and how many it has; 0 where there is one fault.
     """
 
     answer: dict[str, str] | None
@@ -43,6 +50,8 @@ class Score:
     hints: int
     answers: int
     minutes: float
+    named: int = 0
+    said: int = 0
 
     @property
     def of(self) -> int:
@@ -53,7 +62,8 @@ class Score:
     def points(self) -> int:
         """Return the points earned, at least 0. A learner who gives up gets none for the repair."""
         earned = _PART * sum(self.right.values()) + _REPAIR * (self.repaired and not self.gave_up)
-        return max(0, earned - self.hints - _AGAIN * max(0, self.answers - 1))
+        more = max(0, self.answers - 1) + max(0, self.said - len(self.right) // _PER_FAULT)
+        return max(0, earned - self.hints - _AGAIN * more)
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,8 @@ class Debriefed:
     hints: int
     answers: int
     minutes: float
+    named: int
+    said: int
     lesson: str
 
 
@@ -113,12 +125,18 @@ def start(
     *,
     wanted: str,
     hard: bool = False,
+    faults: int = 1,
 ) -> learner.Started:
     """Draw a lab and start it as a mystery. Raises what `learner.start` raises.
 
-    `hard`: with its fault as weak as users still feel it.
+    `hard`: with its fault as weak as users still feel it. `faults`: so many at once, of labs that
+    were proven together.
     """
+    if faults < 1 or (hard and faults > 1):
+        raise BadInput("--faults takes a number from 1 up, and goes without --hard.", _HELP)
     found = candidates(tier, level)
+    if faults > 1:
+        found = together.proven_of(found, faults)
     if seed is None:
         seed = random.SystemRandom().randrange(10_000)
     with lock.hold(stack_name(MYSTERY), MYSTERY):
@@ -143,13 +161,22 @@ def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
     raise CannotRun("None of these labs runs here.", f"faultlab {MYSTERY} --engine vm")
 
 
-def diagnose(term: Terminal, component: str, resource: str, cause: str) -> Answered:
-    """Record an answer, which the debrief scores. Raises BadInput for a word not in `terms`."""
+def diagnose(
+    term: Terminal, component: str, resource: str, cause: str, *, also: bool = False
+) -> Answered:
+    """Record an answer, which the debrief scores. Raises BadInput for a word not in `terms`.
+
+    `also`: it names one more fault, and the answer before it stays.
+    """
     answer = answered(component, resource, cause)
     with attached(MYSTERY, "diagnose") as run:
-        run.record.event(_ANSWER, **answer)
-        given = sum(1 for _ in _answers(run.record.events))
-    term.say(f"Answer {given} is recorded; the debrief scores it.")
+        run.record.event(_ANSWER, **answer, **({_ALSO: True} if also else {}))
+        sets = _answers(run.record.events)
+    given = len(sets)
+    if len(sets[-1]) > 1:
+        term.say(f"Answer {given} names {len(sets[-1])} faults; the debrief scores it.")
+    else:
+        term.say(f"Answer {given} is recorded; the debrief scores it.")
     if given > 1:
         term.say(f"Only the last answer counts. Each answer after the first costs {_AGAIN} points.")
     return Answered(given, answer)
@@ -167,7 +194,7 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
             found = scored(run.lab, run.record)
         if not found.gave_up:
             _must_be_done(found)
-        truth, real = run.lab.truth.model_dump(), run.lab.id
+        truth, real = _keyed([each.model_dump() for each in _to_name(run.lab)]), run.lab.id
         lesson = inject.typable(run.lab.lesson, run.stack.name)
     term.heading(f"It was {real}: {labs.load(real).title}")
     answer = found.answer or {}
@@ -181,6 +208,9 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
         f"{found.points} of {found.of} points: {how}, hints for {found.hints}, "
         f"{found.answers} answer{'' if found.answers == 1 else 's'}, {found.minutes:.0f} min"
     )
+    if found.said:
+        faults = len(truth) // _PER_FAULT
+        term.say(f"You named {found.named} of {faults} faults, with {found.said} answers.")
     term.say()
     term.markdown(lesson, paged=True)
     return Debriefed(real, truth, found.points, **vars(found), lesson=lesson)
@@ -199,17 +229,34 @@ def _must_be_done(found: Score) -> None:
         )
 
 
-def _answers(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
+def _answers(events: Iterable[dict[str, Any]]) -> list[list[dict[str, str]]]:
+    """Return the answers so far. Each names one fault, and others with `also`."""
+    found: list[list[dict[str, str]]] = []
     for event in events:
         if event["event"] == _ANSWER:
-            yield {part: event[part] for part in Truth.model_fields}
+            named = {part: event[part] for part in Truth.model_fields}
+            if event.get(_ALSO) and found:
+                found[-1].append(named)
+            else:
+                found.append([named])
+    return found
+
+
+def _to_name(lab: Lab) -> list[Truth]:
+    """Return what an answer has to name: each fault of labs that were put together, else one."""
+    return [fault.truth for fault in lab.fault] if lab.folders else [lab.truth]
+
+
+def _keyed(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the parts of an answer about one fault; `1. cause` and so on about several."""
+    if len(each) == 1:
+        return dict(each[0])
+    return {f"{i}. {part}": word for i, one in enumerate(each, 1) for part, word in one.items()}
 
 
 def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
     """Tell which parts of an answer are correct; of several faults the best match counts."""
-    given = answer or {}
-    every = [truth.model_dump() for truth in labs.truths(lab)]
-    compared = [{part: given.get(part) == word for part, word in one.items()} for one in every]
+    compared = [_parts(answer or {}, truth) for truth in labs.truths(lab)]
     return max(compared, key=lambda parts: sum(parts.values()))
 
 
@@ -222,17 +269,41 @@ def answered(component: str, resource: str, cause: str) -> dict[str, str]:
     return answer
 
 
+def _fitted(lab: Lab, said: Sequence[dict[str, str]]) -> list[tuple[dict[str, str], Truth]]:
+    """Return each fault with the answer to it, so that most parts are right; empty for none."""
+    faults = _to_name(lab)
+    orders = permutations([*said, *({} for _ in faults)], len(faults))
+    pairs = [list(zip(order, faults, strict=True)) for order in orders]
+    return max(pairs, key=lambda its: sum(sum(_parts(*pair).values()) for pair in its))
+
+
+def _parts(answer: Mapping[str, str], truth: Truth) -> dict[str, bool]:
+    return {part: answer.get(part) == word for part, word in truth.model_dump().items()}
+
+
 def scored(lab: Lab, record: Record) -> Score:
     """Return the learner's score in this run so far."""
     events = record.events
-    answers = list(_answers(events))
-    answer = answers[-1] if answers else None
-    return Score(
-        answer=answer,
-        right=right(lab, answer),
+    answers = _answers(events)
+    said = answers[-1] if answers else []
+    found = Score(
+        answer=said[-1] if said else None,
+        right=right(lab, said[-1] if said else None),
         repaired=late.repaired(events),
         gave_up=any(event["event"] == GAVE_UP for event in events),
         hints=sum(lab.hint[number - 1].cost for number in record.hints),
-        answers=len(answers),
+        answers=len(answers) if lab.folders else sum(map(len, answers)),
         minutes=(events[-1]["t"] - next((e["t"] for e in events if e["event"] == "ready"), 0)) / 60,
+    )
+    if not lab.folders:
+        return found
+    fitted = _fitted(lab, said)
+    answer = [{part: its.get(part, "-") for part in Truth.model_fields} for its, _ in fitted]
+    parts = [_parts(*pair) for pair in fitted]
+    return replace(
+        found,
+        answer=_keyed(answer) if said else None,
+        right=_keyed(parts),
+        named=sum(one["cause"] for one in parts),
+        said=len(said),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from faultlab.core.defaults import MYSTERY
 from faultlab.lab import loader as labs
-from faultlab.lab import vocabulary
+from faultlab.lab import together, vocabulary
 from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints, mystery
 from faultlab.run.record import GAVE_UP, Record
@@ -83,7 +84,7 @@ def record(*events: dict[str, Any], hints: int = 0) -> Record:
     return Record(Path("none"), {"events": [*said, *given]})
 
 
-def answer(**parts: str) -> dict[str, Any]:
+def answer(**parts: str | bool) -> dict[str, Any]:
     return {"t": 200.0, "event": "answer", **RIGHT, **parts}
 
 
@@ -124,6 +125,50 @@ def test_of_several_faults_each_is_an_answer() -> None:
     """packet-loss has three; an answer must fit one of them as a whole."""
     found = mystery.scored(labs.load("packet-loss"), record(answer()))
     assert all(found.right.values())
+
+
+ONE, OTHER = RIGHT, labs.load("gzip").truth.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("events", "points", "named"),
+    [
+        ([answer(), answer(**OTHER, also=True), check(True)], 70, 2),
+        ([answer(**OTHER), answer(also=True), check(True)], 70, 2),  # in any order
+        ([answer(), check(True)], 40, 1),
+        ([answer(), answer(also=True), check(True)], 50, 1),  # both are of the network
+        ([answer(), answer(cause="nagle", also=True), answer(**OTHER, also=True)], 55, 2),
+        ([answer(cause="nagle"), answer(), answer(**OTHER, also=True), check(True)], 65, 2),
+        ([check(True)], 10, 0),
+    ],
+)
+def test_of_labs_put_together_each_fault_is_named(
+    events: list[dict[str, Any]], points: int, named: int
+) -> None:
+    """Ten for each part of each fault; an answer too many costs as a retry does."""
+    found = mystery.scored(labs.load("mtu+gzip"), record(*events))
+    assert (found.points, found.named, found.of) == (points, named, 70)
+
+
+def test_one_more_answer_about_one_fault_is_a_retry() -> None:
+    events = answer(cause="gzip"), answer(also=True), check(True)
+    assert mystery.scored(labs.load("mtu"), record(*events)).points == 35
+
+
+def test_only_what_was_proven_together_is_drawn(
+    faultlab: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "together.json"
+    monkeypatch.setattr(together, "FILE", str(file))
+    got = faultlab("mystery", "--faults", "2")
+    assert got.code == 2 and "No labs with 2 faults at once are proven" in got.err
+    assert faultlab("mystery", "--faults", "0").code == 2
+    cases = [{"lab": "mtu+gzip", "verdict": "pass"}, {"lab": "mtu+nagle", "verdict": "fail"}]
+    file.write_text(json.dumps({"cases": cases}))
+    assert [lab.id for lab in together.proven_of(EVERY, 2)] == ["mtu+gzip"]
+    file.write_text("{}")
+    got = faultlab("mystery", "--faults", "2")
+    assert got.code == 2 and "is damaged" in got.err and "Traceback" not in got.err
 
 
 def test_nothing_is_wrong_is_an_answer() -> None:
