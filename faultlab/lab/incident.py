@@ -8,6 +8,7 @@ from dataclasses import make_dataclass, replace
 from operator import attrgetter
 from typing import Any
 
+from faultlab.lab import services
 from faultlab.lab.asks import Ask
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.collection import bare
@@ -29,10 +30,9 @@ def clash(one: Lab, other: Lab) -> str:
     """Return why two labs cannot be there at once; empty if nothing is known against it."""
     if one.folder == other.folder:
         return "it is the same lab"
-    if one.overlay and other.overlay:
-        return "each of them has machines of its own"
     both = [what for what in one.touches if what in other.touches]
-    return f"both change {both[0]}" if both else ""
+    both += [services.both_change(one.overlays, other.overlays, one.collection)]
+    return f"both change {both[0]}" if both[0] else ""
 
 
 def texts(parts: Sequence[Lab]) -> dict[str, Any]:

@@ -340,10 +340,10 @@ class Lab(Strict):
         return self._texts("README.md")
 
     @property
-    def overlay(self) -> Path | None:
-        """The lab's own addition to the stack's compose file, if it has one."""
+    def overlays(self) -> list[Path]:
+        """What the lab, or each that it was put together from, adds to the stack's compose file."""
         files = [folder / "compose.yaml" for folder in self.sources]
-        return next((file for file in files if file.exists()), None)
+        return [file for file in files if file.exists()]
 
     def _texts(self, name: str) -> str:
         return "\n\n".join(_text(folder / name) for folder in self.sources)
@@ -351,7 +351,7 @@ class Lab(Strict):
     @cached_property
     def services(self) -> compose_files.Plan:
         """The machines and daemons of its stack. Raises BadInput."""
-        return compose_files.read(self.collection, self.overlay)
+        return compose_files.read(self.collection, *self.overlays)
 
     def steps(self) -> list[tuple[str, Step]]:
         """Return every step of the lab with its key in lab.toml."""

@@ -197,9 +197,23 @@ def limits(text: str) -> dict[str, Any]:
     return found
 
 
-def read(collection: Collection, overlay: Path | None) -> Plan:
-    """Read stack.yaml and an overlay. Raises BadInput for anything that breaks the rules."""
-    return _plan(collection, collection.stack, *([overlay] if overlay else []))
+def read(collection: Collection, *overlays: Path) -> Plan:
+    """Read stack.yaml and overlays. Raises BadInput for anything that breaks the rules."""
+    return _plan(collection, collection.stack, *overlays)
+
+
+def both_change(one: Iterable[Path], other: Iterable[Path], collection: Collection) -> str:
+    """Return what two labs' overlays both say, as `command of nginx`; empty if nothing is."""
+    first, second = (
+        {
+            f"{key} of {name}"
+            for file in files
+            for name, service in (_read(file, collection).get("services") or {}).items()
+            for key in service or {}
+        }
+        for files in (one, other)
+    )
+    return min(first & second, default="")
 
 
 @cache  # most labs have no overlay, so they share a plan

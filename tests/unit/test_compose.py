@@ -28,10 +28,10 @@ SUBNET = "198.18.7.0/24"
 
 def documents(project: Project, overlay: str = "", *daemons: str) -> list[dict[str, Any]]:
     """Return what Compose would get for these daemons, as it comes out of the files."""
-    file = project.root / OVERLAY if overlay else None
-    if file:
+    files = [project.root / OVERLAY] if overlay else []
+    for file in files:
         file.write_text(overlay)
-    plan = services.read(collection.ours(), file)
+    plan = services.read(collection.ours(), *files)
     made = plan.documents("faultlab-x", daemons or ("nginx",), SUBNET, LABELS)
     return [yaml.safe_load(yaml.safe_dump(document, sort_keys=False)) for document in made]
 
@@ -140,7 +140,7 @@ services:
 
 def test_an_overlay_changes_no_file_of_ours(project: Project) -> None:
     """The plan is read once and used for several stacks: documents must not write into it."""
-    made = services.read(collection.ours(), None)
+    made = services.read(collection.ours())
     first = made.documents("faultlab-x", ["nginx"], SUBNET, LABELS)
     again = made.documents("faultlab-y", ["nginx"], SUBNET, {"faultlab.stack": "faultlab-y"})
     assert first[0]["services"]["nginx"]["container_name"] == "faultlab-x-nginx"

@@ -12,7 +12,7 @@ from tests.unit.conftest import REPO, Project, Run, forget, said
 
 PAGE = (REPO / "docs/adding-a-daemon.md").read_text()
 FACTS = "images/redis/daemon.toml"
-STACK = services.read(collection.ours(), None)
+STACK = services.read(collection.ours())
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def added(project: Project) -> Project:
 
 
 def test_the_daemon_of_the_page(added: Project) -> None:
-    plan = services.read(collection.ours(), None)
+    plan = services.read(collection.ours())
     assert plan.needed(["redis"]) == ["client", "store", "redis"]
     assert plan.images(["redis"]) == ["machine", "redis"]
     facts = plan.facts("redis")

@@ -34,6 +34,13 @@ def test_it_is_judged_by_the_checks_of_its_labs() -> None:
     assert digest.walk("mtu+gzip") not in (digest.walk("mtu"), digest.walk("gzip+mtu"))
 
 
+def test_each_part_adds_its_own_machines() -> None:
+    lab = labs.load("dead-resolver+heap-oom")
+    assert "ns1" in lab.services.added and lab.services.services["tomcat"]["mem_limit"] == "512m"
+    documents = lab.services.documents("name", lab.daemons, "198.18.0.0/24", {})
+    assert len(list(documents)) == 3
+
+
 def test_a_part_can_have_a_severity() -> None:
     lab = labs.load("mtu+port-range@100")
     assert lab.of == ["mtu", "port-range@100"] and "20000 20100" in str(lab.inject[1].run)
@@ -49,7 +56,8 @@ def test_a_part_can_have_a_severity() -> None:
         ("mtu+healthy", "healthy has no fault, so it cannot be a part"),
         ("mtu+packet-loss", "packet-loss has several faults itself, so it cannot be a part"),
         ("mtu+mtv", "no lab called 'mtv'; did you mean mtu"),
-        ("idle-drop+syn-flood", "cannot be at once: each of them has machines of its own"),
+        ("nagle+fpm-backlog", "cannot be at once: both change command of nginx"),
+        ("dead-resolver+stale-upstream", "cannot be at once: both change"),
         ("mtu+", "There is no lab called ''"),
     ],
 )

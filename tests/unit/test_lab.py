@@ -14,7 +14,7 @@ from tests.unit.conftest import Project, Run, said
 FILE = "labs/mtu/lab.toml"
 EDIT = f"edit {FILE}; docs/adding-a-lab.md lists the keys"
 PLACES = "client, nginx, php-fpm, web"
-DAEMONS = ", ".join(sorted(services.read(collection.ours(), None).daemons))
+DAEMONS = ", ".join(sorted(services.read(collection.ours()).daemons))
 INJECT = 'run = "ip link set dev eth0 mtu 100"'
 FIX = '[[fix]]\nat  = "web"\nrun = "ip link set dev eth0 mtu 1500"\n'
 MINUTES = "minutes    = 15"

@@ -95,7 +95,7 @@ def launch(
             stack, lab.daemons, str(candidate), labels, parent=parent, cpus=cpus, named=named
         )
         for i, document in enumerate(documents):
-            file = folder / ("compose.yaml" if i == 0 else "overlay.yaml")
+            file = folder / ("compose.yaml", "overlay.yaml", f"overlay-{i}.yaml")[min(i, 2)]
             file.write_text(yaml.safe_dump(document, sort_keys=False))
             files.append(file)
         try:
