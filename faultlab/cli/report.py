@@ -63,6 +63,7 @@ def plot(term: Terminal, run: str, to: str | None) -> object:
 @option("--level", type=int, metavar="N", help="highest level, 1 to 5")
 @option("--new", is_flag=True, help="only labs that you have not started yet")
 @option("--severities", is_flag=True, help="how strong each fault can be")
+@option("--together", is_flag=True, help="faults that were proven on one stack")
 @option(
     "--markdown",
     type=Choice(("labs", "tracks")),
@@ -75,6 +76,7 @@ def list_(
     level: int | None,
     new: bool,
     severities: bool,
+    together: bool,
     markdown: str | None,
 ) -> object:
     """List labs, track by track."""
@@ -86,6 +88,8 @@ def list_(
     found = progress.new(found) if new else found
     if severities:
         return catalogue.severities(term, found)
+    if together:
+        return catalogue.together(term, found)
     return catalogue.show(term, found, markdown)
 
 

@@ -9,6 +9,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.lab import curriculum, vocabulary
 from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
+from faultlab.lab.together import proven
 from faultlab.lab.vocabulary import Terms
 
 
@@ -76,6 +77,19 @@ def severities(term: Terminal, found: Sequence[Lab]) -> list[Lab]:
     term.table(("lab", "users feel", "numbers"), rows)
     term.say()
     term.say("Start one that users feel: faultlab start LAB@SEVERITY")
+    return those
+
+
+def together(term: Terminal, found: Sequence[Lab]) -> list[Lab]:
+    """Print which of these labs were proven with their faults on one stack; return those."""
+    known = {lab.id for lab in found}
+    those = [lab for lab in proven() if known.issuperset(lab.of)]
+    if not those:
+        term.say("No labs were proven with their faults at once.")
+        return those
+    term.table(("faults at once", "what users report"), [(lab.id, lab.title) for lab in those])
+    term.say()
+    term.say("Start one: faultlab start LAB+LAB, or one that is drawn: make mystery FAULTS=2")
     return those
 
 

@@ -166,6 +166,8 @@ def test_only_what_was_proven_together_is_drawn(
     cases = [{"lab": "mtu+gzip", "verdict": "pass"}, {"lab": "mtu+nagle", "verdict": "fail"}]
     file.write_text(json.dumps({"cases": cases}))
     assert [lab.id for lab in together.proven_of(EVERY, 2)] == ["mtu+gzip"]
+    listed = faultlab("list", "--together", "--json")
+    assert [lab["id"] for lab in json.loads(listed.out)] == ["mtu+gzip"]
     file.write_text("{}")
     got = faultlab("mystery", "--faults", "2")
     assert got.code == 2 and "is damaged" in got.err and "Traceback" not in got.err
