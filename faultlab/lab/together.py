@@ -24,7 +24,7 @@ def proven() -> list[Lab]:
 def proven_of(parts: list[Lab], faults: int) -> list[Lab]:
     """Return those that have this number of faults, each of one of these labs.
 
-    Raises BadInput if there are none.
+    Raises BadInput without one.
     """
     known = {lab.id for lab in parts}
     found = [lab for lab in proven() if len(lab.of) == faults and known.issuperset(lab.of)]

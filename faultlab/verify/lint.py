@@ -122,7 +122,7 @@ def of_stack(its: Collection) -> Iterator[Breach]:
     """Yield the rules that the stack, the images and the order of the labs do not keep."""
     file, hint = paths.show(its.stack), "see docs/adding-a-daemon.md"
     try:
-        plan = services.read(its, None)
+        plan = services.read(its)
     except BadInput as problem:
         yield _of(problem)
         return
