@@ -120,7 +120,7 @@ BROKEN = {
     ),
     "an image that is not here": (
         ("stack.yaml", "image: redis", "image: reddis"),
-        ("stack.yaml", "services.redis.image", "expected one of base, "),
+        ("stack.yaml", "services.redis.image", "expected one of "),
     ),
     "a port of the host": (
         ("stack.yaml", "    image: redis\n", '    image: redis\n    ports: ["6379:6379"]\n'),
