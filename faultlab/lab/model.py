@@ -341,7 +341,7 @@ class Lab(Strict):
 
     @property
     def overlays(self) -> list[Path]:
-        """What the lab, or each that it was put together from, adds to the stack's compose file."""
+        """The files that add to the stack's compose file: one at most of each lab that is in it."""
         files = [folder / "compose.yaml" for folder in self.sources]
         return [file for file in files if file.exists()]
 

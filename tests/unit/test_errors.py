@@ -18,6 +18,8 @@ from docker.context import ContextAPI
 
 from faultlab.cli import main as cli
 from faultlab.core import paths
+from faultlab.core.errors import CannotRun
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import checks
 from faultlab.lab import loader as labs
 from faultlab.report import catalogue
@@ -122,6 +124,11 @@ def test_usage(line: str, problem: str, hint: str, faultlab: Run) -> None:
 @pytest.mark.parametrize("words", NEED_DOCKER, ids=" ".join)
 def test_no_docker(words: tuple[str, ...], faultlab: Run) -> None:
     assert faultlab(*words) == said(f"Docker does not answer on {NOWHERE}.", "make setup", 3)
+
+
+def test_an_engine_at_an_address_of_its_own_names_this_address() -> None:
+    with pytest.raises(CannotRun, match="does not answer on unix:///elsewhere.sock"):
+        LocalEngine("unix:///elsewhere.sock")
 
 
 def test_what_needs_no_docker(faultlab: Run) -> None:

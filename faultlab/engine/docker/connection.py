@@ -67,6 +67,7 @@ class Docker:
     """A connection to one Docker Engine."""
 
     def __init__(self, url: str | None = None) -> None:
+        self._named = url or ""
         with self.errors():
             url = url or docker_url()
             # The SDK keeps connections by URL. If there are too many it closes those of the oldest
@@ -100,7 +101,7 @@ class Docker:
     def unreachable(self, error: BaseException) -> CannotRun:
         """Return the error for a user if this Docker does not respond."""
         try:
-            where = docker_url()
+            where = self._named or docker_url()
         except docker.errors.DockerException as broken:
             return CannotRun(f"Docker's configuration is broken: {broken}", "docker context ls")
         text = repr(error)
