@@ -127,7 +127,7 @@ def test_no_docker(words: tuple[str, ...], faultlab: Run) -> None:
 
 
 def test_an_engine_at_an_address_of_its_own_names_this_address() -> None:
-    with pytest.raises(CannotRun, match="does not answer on unix:///elsewhere.sock"):
+    with pytest.raises(CannotRun, match=r"does not answer on unix:///elsewhere\.sock"):
         LocalEngine("unix:///elsewhere.sock")
 
 
