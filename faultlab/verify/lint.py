@@ -92,7 +92,7 @@ def _conclude(term: Terminal, linted: Linted) -> Linted:
         count = len(linted.found)
         what = f"{count} rule{' is' if count == 1 else 's are'} not kept."
         raise SaidNo(what, linted.found[0].next, linted)
-    term.say(f"{len(linted.labs)} labs keep every rule. Next: faultlab verify LAB")
+    term.say(f"{_keep(len(linted.labs))} every rule. Next: faultlab verify LAB")
     return linted
 
 
@@ -116,6 +116,10 @@ def _written(its: Collection, ids: Iterable[str]) -> list[str]:
             file.write_text(text)
             found.append(paths.show(file))
     return found
+
+
+def _keep(labs: int) -> str:
+    return "1 lab keeps" if labs == 1 else f"{labs} labs keep"
 
 
 def of_stack(its: Collection) -> Iterator[Breach]:
@@ -308,7 +312,7 @@ def _of_sentences(lab: Lab, check: Check[Any, Any], known: Terms) -> Iterator[Br
         elif bad := [t for t in said if not _SENTENCE.fullmatch(t) or t.startswith(_RIDDLES)]:
             wrong = f"expected one plain sentence, got {bad[0]!r}"
         elif named := _in("\n".join(said), spoiling):
-            wrong = f"expected sentences that name no cause, got {named[0]!r}"
+            wrong = f"expected no word of inject, id or cause, got {named[0]!r}"
         if wrong:
             yield Breach(where, f"symptom {measure.name!r}", wrong, f"edit {where}")
 
@@ -319,7 +323,7 @@ def _of_ticket(lab: Lab) -> Iterator[Breach]:
     ticket = re.sub(r"http://\S+", "", lab.ticket)  # the name of a page gives nothing away
     for name, key, text in (("ticket.md", "", ticket), ("lab.toml", "title", lab.title)):
         if told := _in(text, _spoilers(lab)):
-            yield _at(lab, name, key, f"expected no word of the fault, got {told[0]!r}")
+            yield _at(lab, name, key, f"expected no word of inject or cause, got {told[0]!r}")
 
 
 def _spoilers(lab: Lab) -> set[str]:
