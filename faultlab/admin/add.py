@@ -70,7 +70,7 @@ def add(term: Terminal, source: str, yes: bool) -> Added:
         folder = collection.added() / its.name
         root.rename(folder)
     ids = sorted(collection.read(folder).ids())
-    term.say(f"{its.name} is added: {len(ids)} lab{"s" * (len(ids) != 1)}. Next: faultlab list")
+    term.say(f"{its.name} is added; labs in it: {len(ids)}. Next: faultlab list")
     return Added(its.name, whole, str(folder), ids, code)
 
 
