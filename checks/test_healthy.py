@@ -9,6 +9,7 @@ from faultlab.lab.limits import at_most
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
 from faultlab.probes import connect, curl, wrk
 
+CROWD = (400, 800)  # connections, in 4 to 8 s: a campaign brings more than a rule lets pass at first
 # Two pages, more than a second apart, show two times.
 FOLLOWS = r"""
 shown() { curl -sfm 5 http://web/index.php | sed -nE 's/.*made by PHP at (.*)[.]<.*/\1/p'; }
@@ -26,10 +27,10 @@ class Look:
 
 
 def look(stack: Stack) -> Look:
-    """Send SYNs, fetch a page, then let twenty users click for a second."""
+    """Let a crowd come, fetch a page, then let twenty users click for a second."""
     client = stack.user()
     return Look(
-        connect.tried(client, "web", count=40, gap=0.01),
+        connect.tried(client, "web", count=stack.dice.randint(*CROWD), gap=0.01),
         curl.get(client, "http://web/"),
         wrk.load(client, "http://web/index.php", connections=20, seconds=1),
     )
