@@ -68,7 +68,7 @@ def kept() -> Measure[Any]:
 def made() -> Measure[Any]:
     """Return a steady measure: PHP-FPM has worked on the pages that came. `made`: its share."""
     return steady("pages that PHP made", _percent(_reader("made")), at_least(90), "%").says(
-        "The pages come from PHP.", "Something else makes the pages, and not PHP."
+        "The pages come from PHP.", "The pages do not come from the pool www of PHP."
     )
 
 
