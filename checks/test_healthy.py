@@ -9,7 +9,7 @@ from faultlab.lab.limits import at_most
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
 from faultlab.probes import connect, curl, wrk
 
-CROWD = (400, 800)  # connections, in 4 to 8 s: a campaign brings more than a rule lets pass at first
+CROWD = (400, 800)  # connections, in 4 to 8 s: more than a rule lets pass before it counts
 # Two pages, more than a second apart, show two times.
 FOLLOWS = r"""
 shown() { curl -sfm 5 http://web/index.php | sed -nE 's/.*made by PHP at (.*)[.]<.*/\1/p'; }
