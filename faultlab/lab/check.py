@@ -27,6 +27,7 @@ from faultlab.lab.finding import Finding
 from faultlab.lab.limits import Bound, exactly
 from faultlab.lab.reading import L, Reading, W
 
+NO_PROGRAM = "nobody"  # has the connection of a user: it waits to be accepted
 _STEADY = 1.25  # two looks at one healthy stack can differ by this factor on a busy day
 
 
@@ -261,7 +262,8 @@ def _served(place: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> F
     found, wanted = now.serving[place], healthy.serving.get(place)
     holds = found == wanted
     if ":" in place:
-        name, says = f"{place} is served by {wanted}", f"At {place} another program answers now."
+        who = "no program" if found == NO_PROGRAM else "another program"
+        name, says = f"{place} is served by {wanted}", f"At {place} {who} answers now."
     else:
         name, says = f"no {place} {found}", f"There is a {place} {found}, without its limits."
     return Finding(name, float(holds), "", exactly(1).words(0, ""), holds, says=says)

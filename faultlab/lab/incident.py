@@ -125,10 +125,10 @@ def _evidence(fault: str, item: Evidence[Any]) -> Evidence[Any]:
 def _asks(checks: Mapping[str, Check[Any, Any]]) -> tuple[Ask, ...]:
     """Return the asks of all checks, each request once. Two requests can have the same name."""
     found: dict[str, Ask] = {}
-    for fault, check in checks.items():
+    for check in checks.values():
         for ask in check.asks:
             same = _request(found.get(ask.name, ask)) == _request(ask)
-            name = ask.name if same else f"{fault}: {ask.name}"
+            name = ask.name if same else f"{ask.name}, {len(found)}"  # no fault is named
             found[name] = replace(ask, name=name)
     return tuple(found.values())
 

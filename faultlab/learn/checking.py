@@ -9,7 +9,7 @@ from faultlab.core.events import MAY_LACK
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
 from faultlab.learn import popular
-from faultlab.learn.learner import Found, as_found
+from faultlab.learn.learner import Found, as_found, as_seen
 from faultlab.run import late
 from faultlab.run.attached import attached
 from faultlab.run.phase import CHECK, LATER, Phase
@@ -85,12 +85,13 @@ def _measured(
             run.measure(phase)
             gone = run.record.facts.get(GONE, [])
             step.done("measured")
-        found = run.good(phase)
+        judged = run.good(phase)
+        found = as_seen(run.lab, judged)
         fixed = all(finding.holds for finding in found)
         waits = {LATER: after} if fixed and after and phase == CHECK else {}
         known = [] if fixed else popular.sentences(run.lab, run.stack)
         # The next look replaces the reading of this one.
-        values = {finding.name: finding.value for finding in found}
+        values = {finding.name: finding.value for finding in judged}
         more: dict[str, Any] = {"popular": known} if known else {}
         run.record.event(phase, fixed=fixed, found=values, **waits, **more)
         ended = run.reading(phase).outages

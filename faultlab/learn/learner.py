@@ -1,7 +1,7 @@
 """Learner: the verbs of one person who works on a lab, from start to debrief."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from faultlab.core import lock
@@ -171,6 +171,7 @@ def begin(term: Terminal, lab: Lab, wanted: str, given: Iterable[int] = ()) -> S
 def _hand_over(term: Terminal, lab: Lab, stack: Stack, run: str, found: list[Finding]) -> Started:
     if found:
         term.say()
+        found = as_seen(lab, found)
         term.findings([finding.cells for finding in found])
     term.say()
     term.markdown(lab.ticket)
@@ -248,6 +249,15 @@ def down(term: Terminal, lab_id: str) -> Removed:
     if engine.stays:
         term.say(engine.stays)
     return Removed(lab_id, was, engine.stays)
+
+
+def as_seen(lab: Lab, findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings as a learner may see them: those of a mystery do not name their fault."""
+    hidden = lab.blind is not None
+    return [
+        replace(each, name=each.name.removeprefix(f"{each.fault}: ")) if hidden else each
+        for each in findings
+    ]
 
 
 def as_found(findings: Iterable[Finding]) -> list[Found]:

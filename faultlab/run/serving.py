@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.check import NO_PROGRAM
 
-NOBODY = "nobody"
 STRAY = "outside of its container"
 _HELD = 12  # seconds that a user keeps the connections if we do not end them
 _TRIES, _GAP = 8, 0.3  # seconds: a busy daemon accepts a connection a moment after it has opened
@@ -125,7 +125,7 @@ def _owners(
                 for name, (address, port) in opened.items()
                 if name.startswith(f"{host}:")
             }
-            if NOBODY not in its.values():
+            if NO_PROGRAM not in its.values():
                 break
             time.sleep(_GAP)
         found |= its
@@ -135,4 +135,4 @@ def _owners(
 def _owner(processes: Processes, line: str) -> str:
     """Return the daemon or the program that a line of `ss -p` names."""
     pid, program = _PID.search(line), _PROGRAM.search(line)
-    return (processes.daemon(pid[1]) if pid else "") or (program[1] if program else NOBODY)
+    return (processes.daemon(pid[1]) if pid else "") or (program[1] if program else NO_PROGRAM)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import flat
 from faultlab.lab import checks
 from faultlab.lab import loader as labs
+from faultlab.lab.finding import Finding
 from faultlab.lab.incident import clash
+from faultlab.learn import learner
 from faultlab.run import digest, rotation
 from tests.unit.conftest import Project, Run
 
@@ -32,6 +35,15 @@ def test_it_is_judged_by_the_checks_of_its_labs() -> None:
     assert names == {"mtu", "gzip"}
     assert rotation.remedies(labs.load("mtu+gzip")).left == ["mtu", "gzip"]
     assert digest.walk("mtu+gzip") not in (digest.walk("mtu"), digest.walk("gzip+mtu"))
+
+
+def test_what_a_mystery_shows_names_no_part() -> None:
+    lab = labs.load("mtu+gzip")
+    found = [Finding("gzip: pages", 1, "", "", holds=False, fault="gzip")]
+    assert [each.name for each in learner.as_seen(lab, found)] == ["gzip: pages"]
+    assert [each.name for each in learner.as_seen(lab.called(MYSTERY), found)] == ["pages"]
+    every = labs.load("cache-connections+stale-upstream")
+    assert not [ask.name for ask in checks.load(every).asks if ask.name.startswith("cache-")]
 
 
 def test_each_part_adds_its_own_machines() -> None:
