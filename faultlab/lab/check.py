@@ -27,7 +27,7 @@ from faultlab.lab.finding import Finding
 from faultlab.lab.limits import Bound, exactly
 from faultlab.lab.reading import L, Reading, W
 
-NO_PROGRAM = "nobody"  # has the connection of a user: it waits to be accepted
+NO_PROGRAM = "nobody"  # in place of a program: the connection waits to be accepted
 _STEADY = 1.25  # two looks at one healthy stack can differ by this factor on a busy day
 
 

@@ -92,7 +92,8 @@ def _conclude(term: Terminal, linted: Linted) -> Linted:
         count = len(linted.found)
         what = f"{count} rule{' is' if count == 1 else 's are'} not kept."
         raise SaidNo(what, linted.found[0].next, linted)
-    term.say(f"{_keep(len(linted.labs))} every rule. Next: faultlab verify LAB")
+    keep = "1 lab keeps" if len(linted.labs) == 1 else f"{len(linted.labs)} labs keep"
+    term.say(f"{keep} every rule. Next: faultlab verify LAB")
     return linted
 
 
@@ -116,10 +117,6 @@ def _written(its: Collection, ids: Iterable[str]) -> list[str]:
             file.write_text(text)
             found.append(paths.show(file))
     return found
-
-
-def _keep(labs: int) -> str:
-    return "1 lab keeps" if labs == 1 else f"{labs} labs keep"
 
 
 def of_stack(its: Collection) -> Iterator[Breach]:

@@ -236,7 +236,8 @@ def typed(way: str, server: str, number: int) -> str:
 def drawn(lab_id: str) -> list[tuple[str, int]]:
     """Return the ways to try, each with its number, in the order of the seed."""
     chance = random.Random(f"{os.environ['FAULTLAB_SEED']} {lab_id}")
-    every = [way for way in chance.sample(sorted(WAYS), len(WAYS)) if way not in _tried(lab_id)]
+    tried_before = _tried(lab_id)
+    every = [way for way in chance.sample(sorted(WAYS), len(WAYS)) if way not in tried_before]
     most = len(every) if os.environ.get("FAULTLAB_WAYS") == "all" else FEW
     return [(way, chance.randint(1, 9)) for way in every[:most]]
 

@@ -19,6 +19,7 @@ CHECK = "labs/redis-clients/check.py"
 LESSON = "labs/redis-clients/README.md"
 RUN = "20261130-030000-acme-{}-abcd"
 FIX = "config set maxclients 1000"
+IMAGES = ", ".join(sorted([*collection.ours().images(), "redis"]))
 # Of each copy: the file, what is replaced in it, what replaces it; then the file and the key that
 # are told, and what was expected.
 BROKEN = {
@@ -120,7 +121,7 @@ BROKEN = {
     ),
     "an image that is not here": (
         ("stack.yaml", "image: redis", "image: reddis"),
-        ("stack.yaml", "services.redis.image", "expected one of "),
+        ("stack.yaml", "services.redis.image", f"expected one of {IMAGES}, got 'reddis'"),
     ),
     "a port of the host": (
         ("stack.yaml", "    image: redis\n", '    image: redis\n    ports: ["6379:6379"]\n'),
