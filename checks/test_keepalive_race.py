@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 
 from faultlab.core.command import meanwhile
+from faultlab.core.errors import CannotRun
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check, Measure
@@ -176,8 +177,17 @@ def watched(stack: Stack, pause: float) -> tuple[int, float, int | None]:
 
     Return how many there are two seconds later, the seconds for which they lived, and how many the
     shop closed; None if the one request came too late, when nginx had closed them. The request
-    wakes Tomcat up, which then closes those that are idle for too long.
+    wakes Tomcat up, which then closes those that are idle for too long. Raises CannotRun if the
+    watching program always began after the requests, which would look like no connection.
     """
+    for _ in range(TRIES):
+        if seen := _watched_once(stack, pause):
+            return seen
+    raise CannotRun(f"{TRIES} times the connections were watched too late; is the machine busy?")
+
+
+def _watched_once(stack: Stack, pause: float) -> tuple[int, float, int | None] | None:
+    """Watch them once as `watched` says; None if the watching program began too late."""
     printed: list[str] = []
     web = stack.sidecar("web")
     with meanwhile(lambda: printed.append(web.must(WATCH, timeout=40))):
@@ -187,6 +197,8 @@ def watched(stack: Stack, pause: float) -> tuple[int, float, int | None]:
     if not told.out.strip():  # nginx does not run, or has closed a connection
         return len(seen[-1][1]), 0.0, 0
     last, *woke = map(float, told.out.split())
+    if seen[0][0] > last:
+        return None
     # A connection that is closed after its response is gone by then.
     still = last + max(SETTLED, pause - 0.005)
     kept = [ports for when, ports in seen if when <= still][-1]

@@ -10,6 +10,7 @@ from faultlab.lab.measures import delay, ends, grows, share, steady
 from faultlab.probes import ab, nstat, sockets
 
 OVERFLOWS = "TcpExtListenOverflows"
+PARTS = 3  # of two seconds each
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,21 @@ class Inspection:
 
 
 def look(stack: Stack) -> ab.Look:
-    """Let some hundred users at a time visit the page for two seconds, over new connections."""
-    visitors, seconds = stack.dice.randint(380, 460), stack.pace.seconds(2)
-    return ab.Look(ab.visits(stack.user(), "http://web/", visitors=visitors, seconds=seconds))
+    """Let some hundred users at a time visit the page, over new connections; return the worst part.
+
+    How many of them meet a full queue is a matter of luck: the same server lost 4 visits of 22,600
+    in one part, and 79 to 278 of as many in the next three.
+    """
+    parts = [
+        ab.visits(
+            stack.user(),
+            "http://web/",
+            visitors=stack.dice.randint(380, 460),
+            seconds=stack.pace.seconds(2),
+        )
+        for _ in range(PARTS)
+    ]
+    return ab.Look(max(parts, key=lambda part: part.slow_share))
 
 
 def inspect(stack: Stack) -> Inspection:
