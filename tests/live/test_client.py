@@ -19,9 +19,12 @@ import pytest
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Machine
 from faultlab.lab import loader as labs
+from faultlab.run import placement
 from faultlab.run.phase import CHECK
 from faultlab.run.run import Run
-from tests.live.stacks import untouched
+from tests.live.commandline import finish, spawn
+from tests.live.stacks import engine_for, untouched
+from tests.waiting import until
 
 pytestmark = pytest.mark.rotates(minutes=2)
 LABS = {"mtu": "web", "php-workers": "web", "netem-loss": "web", "missing-index": "web"}
@@ -284,6 +287,35 @@ def test_nothing_that_root_does_on_client_passes_for_a_repair(lab_id: str) -> No
             run.stack["tomcat"].restart()
         run.apply("fix", lab.fix)
         assert green(run), [found.words for found in run.good(CHECK) if not found.holds]
+
+
+@pytest.mark.rotates(minutes=0.5)
+@pytest.mark.parametrize(
+    ("lab_id", "name"),
+    [
+        ("php-workers", "web"),
+        ("php-workers", "client"),
+        ("missing-index", "app"),
+        ("missing-index", "db"),
+        ("missing-index", "client"),
+        ("heap-oom", "app"),
+        ("heap-oom", "client"),
+        ("netem-loss", "web"),
+        ("netem-loss", "client"),
+    ],
+)
+def test_a_machine_that_is_ended_is_a_failure(lab_id: str, name: str) -> None:
+    """Its users get nothing, whether it serves or only asks: a no, and no missing verdict."""
+    engine_for(labs.load(lab_id))
+    assert finish(spawn("start", lab_id))[0] == 0
+    try:
+        machine = placement.up(lab_id)[name]
+        machine.run("kill -TERM 1")
+        until(lambda: not machine.state.running)
+        code, said = finish(spawn("check", lab_id))
+    finally:
+        assert finish(spawn("down", lab_id))[0] == 0
+    assert code == 1 and f"{name} has ended (exit code 143); its users get nothing." in said, said
 
 
 def _tried(lab_id: str) -> set[str]:

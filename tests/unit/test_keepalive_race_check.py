@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from checks import test_keepalive_race as race
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Done, Shell
+from faultlab.lab import checks
+from faultlab.lab import loader as labs
 
+LOOK = checks.load(labs.load("keepalive-race")).look.__globals__  # the names of its check file
 KEPT = [39000, 39001, 39002]
 
 
@@ -30,7 +32,7 @@ class Machine(Shell):
             out = json.dumps([(start, []), (start, KEPT), (start + 2, [])])
         elif "tills" in command:
             out = "100.0\n"
-        elif command == race.CLOSED:
+        elif command == LOOK["CLOSED"]:
             out = "".join(f"{port}\n" for port in KEPT)
         return Done(command, 0, out, "", 0.0)
 
@@ -50,7 +52,7 @@ class Stack:
 
 
 def watched(*starts: float) -> Any:
-    return race.watched(Stack(list(starts)), 0)  # type: ignore[arg-type]
+    return LOOK["watched"](Stack(list(starts)), 0)
 
 
 def test_connections_that_the_shop_closes_first_are_counted() -> None:
@@ -63,4 +65,4 @@ def test_a_watching_that_begins_late_is_done_again() -> None:
 
 def test_a_watching_that_is_always_late_is_no_verdict() -> None:
     with pytest.raises(CannotRun, match="watched too late"):
-        watched(*[103.0] * race.TRIES)
+        watched(*[103.0] * LOOK["TRIES"])
