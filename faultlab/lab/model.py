@@ -332,7 +332,8 @@ class Lab(Strict):
     @property
     def ticket(self) -> str:
         """The incident as a user reports it; several if several labs were put together."""
-        return self._texts("ticket.md")
+        first = "Several reports came in within the hour.\n\n" if self.folders else ""
+        return first + self._texts("ticket.md")
 
     @property
     def lesson(self) -> str:

@@ -16,11 +16,11 @@ from faultlab.core.defaults import AUTO, MYSTERY
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.lab import curriculum, together, vocabulary
+from faultlab.lab import curriculum, vocabulary
 from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import learner
-from faultlab.run import inject, late, placement
+from faultlab.run import inject, late, placement, together
 from faultlab.run.attached import attached
 from faultlab.run.record import GAVE_UP, Record
 

@@ -9,8 +9,8 @@ from faultlab.core.terminal import Terminal
 from faultlab.lab import curriculum, vocabulary
 from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
-from faultlab.lab.together import proven
 from faultlab.lab.vocabulary import Terms
+from faultlab.run.together import proven
 
 
 def table(labs: Sequence[Lab]) -> str:

@@ -12,9 +12,10 @@ import pytest
 
 from faultlab.core.defaults import MYSTERY
 from faultlab.lab import loader as labs
-from faultlab.lab import together, vocabulary
+from faultlab.lab import vocabulary
 from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints, mystery
+from faultlab.run import digest, together
 from faultlab.run.record import GAVE_UP, Record
 from tests.unit.conftest import Run
 
@@ -163,14 +164,19 @@ def test_only_what_was_proven_together_is_drawn(
     got = faultlab("mystery", "--faults", "2")
     assert got.code == 2 and "No labs with 2 faults at once are proven" in got.err
     assert faultlab("mystery", "--faults", "0").code == 2
-    cases = [{"lab": "mtu+gzip", "verdict": "pass"}, {"lab": "mtu+nagle", "verdict": "fail"}]
-    file.write_text(json.dumps({"cases": cases}))
+    walked = [("mtu+gzip", "pass"), ("mtu+nagle", "fail")]
+    cases = [
+        {"lab": lab_id, "verdict": verdict, "lab_digest": digest.walk(lab_id)}
+        for lab_id, verdict in walked
+    ]
+    changed = {"lab": "mtu+certificate", "verdict": "pass", "lab_digest": "another lab"}
+    file.write_text(json.dumps({"schema": 1, "cases": [*cases, changed]}))
     assert [lab.id for lab in together.proven_of(EVERY, 2)] == ["mtu+gzip"]
     listed = faultlab("list", "--together", "--json")
     assert [lab["id"] for lab in json.loads(listed.out)] == ["mtu+gzip"]
-    file.write_text("{}")
+    file.write_text("{")
     got = faultlab("mystery", "--faults", "2")
-    assert got.code == 2 and "is damaged" in got.err and "Traceback" not in got.err
+    assert got.code == 2 and "is no result of a verify" in got.err and "Traceback" not in got.err
 
 
 def test_nothing_is_wrong_is_an_answer() -> None:
