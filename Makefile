@@ -37,8 +37,8 @@ next: ready ## recommend the lab to take now
 	@$(FAULTLAB) next
 progress: ready ## show what you have solved so far
 	@$(FAULTLAB) progress
-mystery: ready ## start an unnamed lab (SEED=7 TIER=web LEVEL=3 HARD=1 FAULTS=2)
-	@$(FAULTLAB) mystery $(if $(SEED),--seed $(SEED)) $(if $(TIER),--tier $(TIER)) $(if $(LEVEL),--level $(LEVEL)) $(if $(HARD),--hard) $(if $(FAULTS),--faults $(FAULTS))
+mystery: ready ## start an unnamed lab (SEED=7 TIER=web LEVEL=3 HARD=1 FAULTS=2 DECOYS=1)
+	@$(FAULTLAB) mystery $(if $(SEED),--seed $(SEED)) $(if $(TIER),--tier $(TIER)) $(if $(LEVEL),--level $(LEVEL)) $(if $(HARD),--hard) $(if $(FAULTS),--faults $(FAULTS)) $(if $(DECOYS),--decoys $(DECOYS))
 hint-%: ready ## show the next hint
 	@$(FAULTLAB) hint $*
 check-%: ready ## measure if it is fixed (LATER=3: and still is)

@@ -19,7 +19,7 @@ from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
 from faultlab.engine.vm import boot
 from faultlab.lab.collection import Collection
-from faultlab.lab.model import Lab
+from faultlab.lab.model import Decoy, Lab
 from faultlab.lab.repair import Repairs
 from faultlab.learn import checking, hints, learner, mystery, progress, start_many
 from faultlab.observe import flame, watch
@@ -34,7 +34,7 @@ from faultlab.report import (
     plot,
     references_page,
 )
-from faultlab.run import record
+from faultlab.run import harmless, record
 from faultlab.score import page as score_page
 from faultlab.score import recording, results, scorecard, tryout
 from faultlab.score.tool import Tool
@@ -68,6 +68,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "watch": (watch.watch,),
     "verify": (verify.verify,),
     "curve": (curve.show, curve_page.again),
+    "decoys": (harmless.show, harmless.prove),
     "matrix": (matrix.show,),
     "judge-error": (judge_error.try_repairs,),
     "reliability": (reliability_page.show,),
@@ -107,6 +108,7 @@ OTHERS: dict[str, Any] = {
 # The files that people write.
 TOML: dict[str, Any] = {
     "collection.toml": Collection,
+    "decoy.toml": Decoy,
     "lab.toml": Lab,
     "repairs.toml": Repairs,
     "tool.toml": Tool | Agent,

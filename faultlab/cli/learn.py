@@ -1,26 +1,34 @@
 """Learn: the verbs for one person who works on a lab."""
 
+from typing import Any
+
 from click import argument, option
 
 from faultlab.cli.verb import ENGINE, EVENTS, LAB, MINUTES, many, verb
 from faultlab.core import defaults
+from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 
 
 @verb("mtu", "mtu somaxconn gzip", "mtu --engine vm", "mtu --blind")
 @many("labs", "one or more labs of `faultlab list`", required=True)
 @option("--blind", is_flag=True, help="hide which lab it is, for another person")
+@option("--decoys", type=int, default=0, metavar="N", help="with --blind: so many false leads (0)")
 @ENGINE
 @EVENTS
-def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> object:
+def start(
+    term: Terminal, labs: tuple[str, ...], *, blind: bool, decoys: int, wanted: str
+) -> object:
     """Start a lab, prove its symptom and print the ticket; several labs start side by side."""
+    if decoys and (not blind or len(set(labs)) > 1):
+        raise BadInput("--decoys goes with one lab and --blind.", "faultlab start --help")
     if len(set(labs)) > 1:
         from faultlab.learn import start_many
 
         return start_many.start(term, labs, wanted, blind)
     from faultlab.learn import learner
 
-    return learner.start(term, labs[0], wanted, blind)
+    return learner.start(term, labs[0], wanted, blind, decoys)
 
 
 @verb("mtu", "mtu web")
@@ -109,6 +117,7 @@ def progress(term: Terminal, page: str | None) -> object:
 @option("--level", type=int, metavar="N", help="highest level, 1 to 5 (5)")
 @option("--hard", is_flag=True, help="its fault is as weak as users still feel it")
 @option("--faults", type=int, default=1, metavar="N", help="so many faults at once (1)")
+@option("--decoys", type=int, default=0, metavar="N", help="so many false leads besides (0)")
 @ENGINE
 def mystery(
     term: Terminal,
@@ -116,14 +125,12 @@ def mystery(
     seed: int | None,
     tier: str | None,
     level: int | None,
-    hard: bool,
-    faults: int,
-    wanted: str,
+    **how: Any,
 ) -> object:
     """Start a lab that is drawn at random and does not say which one it is."""
     from faultlab.learn import mystery
 
-    return mystery.start(term, seed, tier, level, wanted=wanted, hard=hard, faults=faults)
+    return mystery.start(term, seed, tier, level, **how)
 
 
 @verb(

@@ -65,6 +65,33 @@ def curve(
     )
 
 
+@verb("", "--prove --json docs/decoys.json", "mtu-1400 --prove")
+@many("decoys", "decoys to try; all by default")
+@option("--prove", is_flag=True, help="try each on two labs without a fault")
+@option("--json", "json_file", metavar="FILE", help="with --prove: file that keeps the last trials")
+@option("--markdown", is_flag=True, help="print the table of docs/decoys.md")
+@ENGINE
+def decoys(
+    term: Terminal,
+    decoys: tuple[str, ...],
+    *,
+    prove: bool,
+    json_file: str | None,
+    markdown: bool,
+    wanted: str,
+) -> object:
+    """List what looks like a fault and harms no user, or try it (see mystery --decoys)."""
+    from faultlab.lab import collection
+    from faultlab.run import harmless
+
+    if (json_file or decoys) and not prove:
+        raise BadInput("Say --prove to try decoys.", "faultlab decoys --help")
+    its = collection.ours()
+    if prove:
+        return harmless.prove(term, decoys, wanted, json_file, its)
+    return harmless.show(term, its, markdown=markdown)
+
+
 @verb("mtu iptables-drop", "--all", "mtu --all", "--recorded", "--collect docs/matrix.json")
 @many("labs", "labs to run")
 @option("--all", "everything", is_flag=True, help="look for the evidence of every lab")

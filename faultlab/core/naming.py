@@ -92,7 +92,7 @@ def neutral(stack: str) -> str:
     return f"n{hashlib.sha256(stack.encode()).hexdigest()[:8]}"
 
 
-_FLAT = str.maketrans({"/": "-", "@": "-", "+": "-", ".": "-", "%": ""})
+_FLAT = str.maketrans({"/": "-", "@": "-", "+": "-", "~": "-", ".": "-", "%": ""})
 
 
 def flat(lab_id: str) -> str:

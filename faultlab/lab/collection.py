@@ -8,6 +8,7 @@ the entry points of installed packages.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -83,6 +84,11 @@ class Collection(Strict):
         return self.root / "checks"
 
     @property
+    def decoys(self) -> Path:
+        """The folder with its decoys; it may be missing."""
+        return self.root / "decoys"
+
+    @property
     def stack(self) -> Path:
         """The compose file of its machines and daemons."""
         own = self.root / "stack.yaml"
@@ -115,9 +121,9 @@ class Collection(Strict):
 
 
 def bare(lab_id: str, *, dosed: bool = False) -> str:
-    """Return the name of a lab in its collection; `dosed`: with its severity."""
+    """Return the name of a lab in its collection; `dosed`: with its severity and decoys."""
     name = lab_id.rpartition("/")[2]
-    return name if dosed else name.partition(AT)[0]
+    return name if dosed else re.split(f"[{AT}~]", name)[0]
 
 
 def ours() -> Collection:

@@ -15,10 +15,11 @@ from typing import Any
 from faultlab.core import document, paths
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput
-from faultlab.lab import collection, incident
+from faultlab.lab import collection, decoys, incident
 from faultlab.lab.abilities import ABILITIES
 from faultlab.lab.collection import Collection, bare
-from faultlab.lab.model import KERNEL, Lab, Sign, Step, Truth
+from faultlab.lab.decoys import MARK
+from faultlab.lab.model import KERNEL, Decoy, Lab, Sign, Step, Truth
 from faultlab.lab.repair import Repair, Repairs
 from faultlab.lab.severity import AT
 
@@ -43,6 +44,9 @@ def load(lab_id: str) -> Lab:
 
 def load_in(its: Collection, lab_id: str) -> Lab:
     """Read and validate a lab of a collection, at its severity. Raises BadInput as `load` does."""
+    if MARK in lab_id:
+        name, *wanted = lab_id.split(MARK)
+        return decoys.among(load_in(its, name), [decoy(its, each) for each in wanted])
     if AND in lab_id:
         return _put_together(its, bare(lab_id, dosed=True).split(AND))
     _, at, dose = lab_id.partition(AT)
@@ -54,6 +58,25 @@ def load_in(its: Collection, lab_id: str) -> Lab:
         known = f"it has {', '.join(names)}" if names else "it has one strength only"
         raise BadInput(f"{lab.id} has no severity {dose!r}; {known}.", "faultlab list --severities")
     return load_folder(its.folder(lab_id), its, dose)
+
+
+def decoy(its: Collection, name: str) -> Decoy:
+    """Return a decoy of a collection. Raises BadInput."""
+    if AT not in name:
+        found = decoys.read(its, name)
+        load_in(its, found.suggests)
+        return found
+    lab = load_in(its, name)
+    if not lab.silent:
+        raise BadInput(f"Users feel {lab.id}, so it is no decoy.", "faultlab decoys")
+    return decoys.silent(lab)
+
+
+def decoy_ids(its: Collection) -> list[str]:
+    """Return the ids of a collection's decoys: those with a file, and its silent severities."""
+    every = (load_in(its, lab_id) for lab_id in its.ids())
+    weak = [row for lab in every if lab.severity for row in rows(lab) if row.silent]
+    return [*decoys.ids(its), *(bare(row.id, dosed=True) for row in weak)]
 
 
 def _put_together(its: Collection, names: Sequence[str]) -> Lab:
@@ -97,6 +120,11 @@ def chosen(lab_ids: Sequence[str], everything: bool, verb: str) -> list[Lab]:
     return [load(lab_id) for lab_id in (ids() if everything else dict.fromkeys(lab_ids))]
 
 
+def suggested(lab: Lab, decoy: Decoy) -> Truth:
+    """Return the wrong answer that a decoy of this lab suggests."""
+    return load_in(lab.collection, decoy.suggests).truth
+
+
 def truths(lab: Lab) -> list[Truth]:
     """Return the truths that a diagnosis can name: the lab's, and those of its faults."""
     return [*dict.fromkeys([lab.truth, *(fault.truth for fault in lab.fault)])]
@@ -112,7 +140,7 @@ def here(lab_id: str) -> bool:
     """Return whether there is such a lab."""
     with suppress(BadInput):
         its, name = _known(lab_id)
-        if {AT, AND} & {*name}:
+        if {AT, AND, MARK} & {*name}:
             load_in(its, name)
         return True
     return False

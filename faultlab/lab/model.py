@@ -96,6 +96,32 @@ class Truth(Strict):
     cause: str
 
 
+class Decoy(Strict):
+    """What looks like a fault and harms no user, as `decoys/ID.toml` gives it.
+
+    `kind`: a trace of what is over, a setting that only looks alarming, messages that are alerts
+    and nothing else, or a fault that users do not feel. `why` it harms no user. `suggests`: the lab
+    whose truth is the wrong answer. `daemons`: those that a lab must have. `not_with`: labs that it
+    would change. `alerts`: what the ticket says besides.
+    """
+
+    id: str
+    title: str
+    kind: Literal["over", "alarming", "alerts", "silent"]
+    why: str
+    suggests: str
+    daemons: Annotated[list[str], Field(min_length=1)]
+    not_with: list[str] = []
+    steps: list[Step] = []
+    alerts: str = ""
+
+    @model_validator(mode="after")
+    def _something(self) -> Decoy:
+        if not self.steps and not self.alerts:
+            raise ValueError("expected steps or alerts")
+        return self
+
+
 class Fault(Strict):
     """One documented cause: how the stack breaks, and how it is mended.
 
@@ -184,7 +210,8 @@ class Lab(Strict):
     `inject` and `fix` are those of its faults. `blind`: how it is shown while it is secret.
     `severity`: the rows of its fault, `dose`: the one that its steps have now. `touches`: what its
     steps change, so that no other fault may change it at the same time. `folders`: of the labs that
-    it was put together from, if it has no folder of its own.
+    it was put together from, if it has no folder of its own. `decoys`: what is there besides and
+    harms no user.
     """
 
     id: str
@@ -207,6 +234,7 @@ class Lab(Strict):
     truth: Truth
     of: list[str] = []
     touches: list[str] = []
+    decoys: Annotated[list[Decoy], Field(exclude=True)] = []
     severity: list[Severity] = []
     dose: Severity | None = None
     fault: list[Fault] = []
@@ -332,8 +360,9 @@ class Lab(Strict):
     @property
     def ticket(self) -> str:
         """The incident as a user reports it; several if several labs were put together."""
-        first = "Several reports came in within the hour.\n\n" if self.folders else ""
-        return first + self._texts("ticket.md")
+        first = ["Several reports came in within the hour."] if self.folders else []
+        alerts = [decoy.alerts.strip() for decoy in self.decoys if decoy.alerts]
+        return "\n\n".join([*first, self._texts("ticket.md"), *alerts])
 
     @property
     def lesson(self) -> str:

@@ -1,5 +1,6 @@
 """Learner: the verbs of one person who works on a lab, from start to debrief."""
 
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,7 @@ from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import hints
 from faultlab.learn.commands import commands
-from faultlab.run import inject, placement
+from faultlab.run import harmless, inject, placement
 from faultlab.run.attached import attached
 from faultlab.run.record import GAVE_UP, READY, Record
 from faultlab.run.run import Run
@@ -73,13 +74,18 @@ class Removed:
     stays: str = ""
 
 
-def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> Started:
+def start(
+    term: Terminal, lab_id: str, wanted: str, blind: bool = False, decoys: int = 0
+) -> Started:
     """Start a lab, prove its symptom and print the ticket. A lab that is already up is kept.
 
-    `blind`: start it as a mystery. Raises SaidNo if the fault has no effect, after a roll-back;
-    raises CannotRun if the lab cannot run. Hints of an earlier try that did not end stay paid.
+    `blind`: start it as a mystery, with so many `decoys`. Raises SaidNo if the fault has no effect,
+    after a roll-back; raises CannotRun if the lab cannot run. Hints of an earlier try that did not
+    end stay paid.
     """
-    lab = labs.load(lab_id).called(MYSTERY) if blind else placement.named(lab_id)
+    lab = labs.load(lab_id) if blind else placement.named(lab_id)
+    lab = harmless.with_decoys(lab, decoys, random.Random())
+    lab = lab.called(MYSTERY) if blind else lab
     if lab.silent:
         raise BadInput(
             f"Users feel nothing of {lab_id}, so there is nothing to repair.",

@@ -7,7 +7,7 @@ the correct answer.
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any
 
@@ -18,9 +18,10 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import curriculum, vocabulary
 from faultlab.lab import loader as labs
+from faultlab.lab.decoys import MARK, clash
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import learner
-from faultlab.run import inject, late, placement, together
+from faultlab.run import harmless, inject, late, placement, together
 from faultlab.run.attached import attached
 from faultlab.run.record import GAVE_UP, Record
 
@@ -40,7 +41,8 @@ class Score:
     Each correct part and the repair earn 10 points. Hints and further answers cost points. Where
     several labs were put together, each fault has its parts, such as `2. cause`, and an answer
     beside those that fit a fault costs as a further one. `named` and `said`: how many faults the
-    answer names by their cause, and how many it has; 0 where there is one fault.
+    answer names by their cause, and how many it has; 0 where there is one fault. `decoys`: those
+    that an answer has taken for the fault, each of which costs as a further answer.
     """
 
     answer: dict[str, str] | None
@@ -52,6 +54,7 @@ class Score:
     minutes: float
     named: int = 0
     said: int = 0
+    decoys: list[str] = field(default_factory=list)
 
     @property
     def of(self) -> int:
@@ -63,7 +66,7 @@ class Score:
         """Return the points earned, at least 0. A learner who gives up gets none for the repair."""
         earned = _PART * sum(self.right.values()) + _REPAIR * (self.repaired and not self.gave_up)
         more = max(0, self.answers - 1) + max(0, self.said - len(self.right) // _PER_FAULT)
-        return max(0, earned - self.hints - _AGAIN * more)
+        return max(0, earned - self.hints - _AGAIN * (more + len(self.decoys)))
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,18 @@ class Answered:
 
 
 @dataclass(frozen=True)
+class FalseLead:
+    """A decoy that was there: what an engineer finds, why it harms no user, and if it was taken."""
+
+    decoy: str
+    title: str
+    why: str
+    taken: bool
+
+
+@dataclass(frozen=True)
 class Debriefed:
-    """The name of the lab, the score of the diagnosis, and the lesson."""
+    """The name of the lab, the score of the diagnosis, the lesson, and the decoys."""
 
     lab: str
     truth: dict[str, str]
@@ -90,7 +103,9 @@ class Debriefed:
     minutes: float
     named: int
     said: int
+    decoys: list[str]
     lesson: str
+    false_leads: list[FalseLead]
 
 
 def candidates(tier: str | None, level: int | None) -> list[Lab]:
@@ -126,17 +141,22 @@ def start(
     wanted: str,
     hard: bool = False,
     faults: int = 1,
+    decoys: int = 0,
 ) -> learner.Started:
     """Draw a lab and start it as a mystery. Raises what `learner.start` raises.
 
     `hard`: with its fault as weak as users still feel it. `faults`: so many at once, of labs that
-    were proven together.
+    were proven together. `decoys`: so many false leads besides, of those that are proven.
     """
+    if decoys < 0:
+        raise BadInput("--decoys takes a number from 0 up.", _HELP)
     if faults < 1 or (hard and faults > 1):
         raise BadInput("--faults takes a number from 1 up, and goes without --hard.", _HELP)
     found = candidates(tier, level)
     if faults > 1:
         found = together.proven_of(found, faults)
+    if decoys:
+        found = _that_can_have(found, decoys)
     if seed is None:
         seed = random.SystemRandom().randrange(10_000)
     with lock.hold(stack_name(MYSTERY), MYSTERY):
@@ -146,7 +166,21 @@ def start(
             drawn = _first_that_runs(found, seed, wanted)
             step.done(f"one of {len(found)}, seed {seed}")
         drawn = labs.hardest(drawn) if hard else drawn
+        drawn = harmless.with_decoys(drawn, decoys, random.Random(seed))
         return learner.begin(term, drawn.called(MYSTERY), wanted)
+
+
+def _that_can_have(found: Sequence[Lab], decoys: int) -> list[Lab]:
+    """Return the labs that can have so many false leads. Raises BadInput if none can."""
+    leads = {its: harmless.proven(its) for its in {lab.collection for lab in found}}
+    can = [
+        lab
+        for lab in found
+        if len({each.suggests for each in leads[lab.collection] if not clash(each, lab)}) >= decoys
+    ]
+    if not can:
+        raise BadInput(f"No lab here can have {decoys} false leads.", "faultlab decoys")
+    return can
 
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
@@ -196,7 +230,8 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
             _must_be_done(found)
         truth, real = _keyed([each.model_dump() for each in _to_name(run.lab)]), run.lab.id
         lesson = inject.typable(run.lab.lesson, run.stack.name)
-    term.heading(f"It was {real}: {labs.load(real).title}")
+    its = labs.load(real)
+    term.heading(f"It was {real.partition(MARK)[0]}: {its.title}")
     answer = found.answer or {}
     rows = [
         (part, word, answer.get(part, "-"), "yes" if found.right[part] else "no")
@@ -211,9 +246,13 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
     if found.said:
         faults = len(truth) // _PER_FAULT
         term.say(f"You named {found.named} of {faults} faults, with {found.said} answers.")
+    leads = [FalseLead(d.id, d.title, d.why, d.id in found.decoys) for d in its.decoys]
+    for lead in leads:
+        cost = f" You answered it: {_AGAIN} points." if lead.taken else ""
+        term.say(f"A false lead: {lead.title}. {lead.why}{cost}")
     term.say()
     term.markdown(lesson, paged=True)
-    return Debriefed(real, truth, found.points, **vars(found), lesson=lesson)
+    return Debriefed(real, truth, found.points, **vars(found), lesson=lesson, false_leads=leads)
 
 
 def _must_be_done(found: Score) -> None:
@@ -286,6 +325,7 @@ def scored(lab: Lab, record: Record) -> Score:
     events = record.events
     answers = _answers(events)
     said = answers[-1] if answers else []
+    causes = {one["cause"] for each in answers for one in each}
     found = Score(
         answer=said[-1] if said else None,
         right=right(lab, said[-1] if said else None),
@@ -294,6 +334,7 @@ def scored(lab: Lab, record: Record) -> Score:
         hints=sum(lab.hint[number - 1].cost for number in record.hints),
         answers=len(answers) if lab.folders else sum(map(len, answers)),
         minutes=(events[-1]["t"] - next((e["t"] for e in events if e["event"] == "ready"), 0)) / 60,
+        decoys=[d.id for d in lab.decoys if labs.suggested(lab, d).cause in causes],
     )
     if not lab.folders:
         return found

@@ -20,10 +20,11 @@ from pydantic import BaseModel
 from faultlab.core import paths
 from faultlab.lab import checks, images
 from faultlab.lab import loader as labs
-from faultlab.lab.model import Lab, Remedy
+from faultlab.lab.model import Decoy, Lab, Remedy
 
 _STACK = {"daemons", "scope", "requires", "load"}
 _WALKED = _STACK | {"alternative", "cheat"}
+_PLANTED = {"steps", "alerts"}  # of a decoy
 _REASONS = {key: {"__all__": {"why"}} for key in ("alternative", "cheat")}
 # In a lab's folder: TOML and YAML count by what they mean, and no walk tries repairs.toml.
 _NOT_WALKED = ("lab.toml", "compose.yaml", "README.md", "ticket.md", "repairs.toml", "check.py")
@@ -35,6 +36,7 @@ _one_at_a_time = threading.Lock()
 def fault(lab: Lab) -> str:
     """Return the digest of a lab's fault, stack and check, on which a tool is examined."""
     digest = hashlib.sha256(_dumped(lab, include={"inject", "fix", "truth"}))
+    digest.update(_decoys(lab))
     for check in checks.files(lab):
         digest.update(_meaning(check.read_text()).encode())
     digest.update(_services(lab))
@@ -66,6 +68,7 @@ def repairs(lab: Lab) -> Callable[[Remedy], str]:
 def _of_lab(lab: Lab, steps: bytes) -> hashlib._Hash:
     """Return the digest of these steps and of the lab's files, check and images."""
     digest = hashlib.sha256(steps)
+    digest.update(_decoys(lab))
     digest.update(_services(lab))
     for folder in lab.sources:
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -77,6 +80,19 @@ def _of_lab(lab: Lab, steps: bytes) -> hashlib._Hash:
     for name in lab.services.images(lab.daemons):
         digest.update(images.tag(name).encode())
     return digest
+
+
+def decoy(its: Decoy, lab: Lab) -> str:
+    """Return the digest of a decoy where it was proven: its steps, on the stack of this lab."""
+    digest = hashlib.sha256(_dumped(its, include=_PLANTED) + _services(lab))
+    for check in checks.files(lab):
+        digest.update(_meaning(check.read_text()).encode())
+    return digest.hexdigest()[:12]
+
+
+def _decoys(lab: Lab) -> bytes:
+    """Return what the decoys of a lab are made of; nothing without some."""
+    return b"".join(_dumped(decoy, include=_PLANTED) for decoy in lab.decoys)
 
 
 def _services(lab: Lab) -> bytes:

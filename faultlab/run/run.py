@@ -209,9 +209,15 @@ class Run(Looks):
         how.get(phase, self.healthy)()
 
     def inject(self) -> None:
-        """Inject the fault; for a control, the configuration that it has instead."""
+        """Inject the fault; for a control, the configuration that it has instead. Decoys first."""
+        self.plant()
         self.apply("inject", self.lab.inject)
         self.note_processes()
+
+    def plant(self) -> None:
+        """Set up the decoys of the lab, if it has some."""
+        if steps := [step for decoy in self.lab.decoys for step in decoy.steps]:
+            self.apply("decoys", steps)
 
     def apply(self, what: str, steps: Sequence[Step], **facts: Any) -> None:
         """Carry out steps and record them, with facts about them."""

@@ -161,7 +161,7 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     root.mkdir()
     ignored = shutil.ignore_patterns("__pycache__", "*.svg")
     shutil.copyfile(REPO / collection.FILE, root / collection.FILE)
-    for name in ("labs", "checks"):
+    for name in ("labs", "checks", "decoys"):
         shutil.copytree(REPO / name, root / name, ignore=ignored, copy_function=shutil.copyfile)
     (root / "images").symlink_to(REPO / "images")
     monkeypatch.setenv("FAULTLAB_ROOT", str(root))
