@@ -116,6 +116,7 @@ TOML: dict[str, Any] = {
 }
 # Keys that come from the name of the file or folder.
 _NOT_IN_A_FILE = ("id", "folder", "collection", "dose", "root", "ours")
+_BY_A_VERB = ("blind", "folders", "decoys")  # what a lab gets when it is started
 
 
 def schemas() -> dict[Path, str]:
@@ -140,12 +141,13 @@ def _written(name: str, kind: Any) -> str:
     schema.pop("title", None)
     forms = [schema["$defs"][form["$ref"].split("/")[-1]] for form in schema.get("anyOf", [])]
     for its in forms or [schema]:
-        for key in _NOT_IN_A_FILE:
+        for key in (*_NOT_IN_A_FILE, *(_BY_A_VERB if kind is Lab else ())):
             its["properties"].pop(key, None)
         given = ("daemons", "scope") if "of" in its["properties"] else ()  # by the labs it names
         its["required"] = [
             key for key in its["required"] if key in its["properties"] and key not in given
         ]
-    schema.get("$defs", {}).pop("Collection", None)  # it was the type of such a key
+    for unused in ("Collection", *(("Blind", "Decoy") if kind is Lab else ())):
+        schema.get("$defs", {}).pop(unused, None)  # it was the type of such a key
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
     return json.dumps(head | schema, indent=1) + "\n"

@@ -100,7 +100,8 @@ def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
         raise BadInput(f"{where}: not valid TOML: {error}", edit) from error
     for key in own.keys() & facts.keys():
         named = "folder" if "folder" in own else "file"
-        raise BadInput(f"{where}: {key}: unknown key (the {named}'s name is the id)", edit)
+        why = f" (the {named}'s name is the id)" if key == "id" else ""
+        raise BadInput(f"{where}: {key}: unknown key{why}", edit)
     try:
         return kind(**own, **facts)
     except ValidationError as error:

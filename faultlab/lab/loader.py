@@ -185,6 +185,7 @@ def load_folder(folder: Path, its: Collection | None = None, dose: str = "") -> 
             )
     name = its.id_of(folder.name) + (AT + dose if dose else "")
     own = {"id": name, "folder": folder, "collection": its, "dose": dose}
+    own |= {"blind": None, "folders": [], "decoys": []}
     lab = document.strict(Lab, file, paths.show(file), _MANUAL, **own, **_composed(file, its))
     _check_places(lab, file)
     whole = {key: [*map(its.id_of, getattr(lab, key))] for key in ("of", "needs", "twins")}

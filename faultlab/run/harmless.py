@@ -179,6 +179,7 @@ def show(term: Terminal, its: Collection, *, markdown: bool) -> Trials:
         rows.append((decoy.id, decoy.title, decoy.suggests, where, decoy.kind, decoy.why))
     columns = ("decoy", "what an engineer finds", "it suggests", "users", "kind", "why it is none")
     if markdown:
+        term.console.width = 2000
         term.say("\n".join(text.markdown(columns, rows)))
     else:
         term.table(columns[:4], [row[:4] for row in rows])

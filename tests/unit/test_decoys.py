@@ -84,7 +84,9 @@ def test_a_decoy_that_cannot_be_there_is_refused(faultlab: Run, lab: str, why: s
 
 
 def test_a_silent_severity_is_a_decoy(project: Project) -> None:
-    rows = '[[severity]]\nname = "1"\nsize = 1\n\n[[severity]]\nname = "2"\nsize = 2\nsilent = true\n'
+    rows = (
+        '[[severity]]\nname = "1"\nsize = 1\n\n[[severity]]\nname = "2"\nsize = 2\nsilent = true\n'
+    )
     project.change("labs/gzip/lab.toml", "[[inject]]", rows + "\n[[inject]]")
     step = '[[inject]]\nat = "web"\nrun = "echo @{size}"\n\n'
     project.change("labs/gzip/lab.toml", "[[inject]]", step + "[[inject]]")

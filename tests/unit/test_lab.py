@@ -173,6 +173,12 @@ MISTAKES = {
         "not valid TOML: Expected ']' at the end of a table declaration (at line 10, column 7)",
     ),
     "an id": ("title ", 'id = "mtu"\ntitle ', "id: unknown key (the folder's name is the id)"),
+    "a key of a lab that was put together": (
+        "title ",
+        "folders = []\ntitle ",
+        "folders: unknown key",
+    ),
+    "a key of a lab with decoys": ("title ", "decoys = []\ntitle ", "decoys: unknown key"),
 }
 
 
