@@ -6,7 +6,7 @@ the correct answer.
 """
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any
@@ -119,6 +119,27 @@ def candidates(tier: str | None, level: int | None) -> list[Lab]:
     return [lab for lab in every if lab in kept or (lab.control and lab.collection.root in stacks)]
 
 
+def with_leads(found: Sequence[Lab], decoys: int) -> list[Lab]:
+    """Return the labs that can have so many false leads. Raises BadInput if none can."""
+    if not decoys:
+        return [*found]
+    leads = {its: harmless.proven(its) for its in {lab.collection for lab in found}}
+    can = [
+        lab
+        for lab in found
+        if len({each.suggests for each in leads[lab.collection] if not clash(each, lab)}) >= decoys
+    ]
+    if not can:
+        raise BadInput(f"No lab here can have {decoys} false leads.", "faultlab decoys")
+    return can
+
+
+def made(lab: Lab, seed: int, *, hard: bool, decoys: int) -> Lab:
+    """Return a drawn lab as it is started: as weak as users still feel it, and with false leads."""
+    lab = labs.hardest(lab) if hard else lab
+    return harmless.with_decoys(lab, decoys, random.Random(seed))
+
+
 def order(found: Sequence[Lab], seed: int) -> Iterator[Lab]:
     """Yield the labs in the order of their draw, which depends only on the seed and the labs."""
     chance = random.Random(seed)
@@ -155,8 +176,7 @@ def start(
     found = candidates(tier, level)
     if faults > 1:
         found = together.proven_of(found, faults)
-    if decoys:
-        found = _that_can_have(found, decoys)
+    found = with_leads(found, decoys)
     if seed is None:
         seed = random.SystemRandom().randrange(10_000)
     with lock.hold(stack_name(MYSTERY), MYSTERY):
@@ -165,22 +185,8 @@ def start(
         with term.step("draw", "checking which labs run here") as step:
             drawn = _first_that_runs(found, seed, wanted)
             step.done(f"one of {len(found)}, seed {seed}")
-        drawn = labs.hardest(drawn) if hard else drawn
-        drawn = harmless.with_decoys(drawn, decoys, random.Random(seed))
+        drawn = made(drawn, seed, hard=hard, decoys=decoys)
         return learner.begin(term, drawn.called(MYSTERY), wanted)
-
-
-def _that_can_have(found: Sequence[Lab], decoys: int) -> list[Lab]:
-    """Return the labs that can have so many false leads. Raises BadInput if none can."""
-    leads = {its: harmless.proven(its) for its in {lab.collection for lab in found}}
-    can = [
-        lab
-        for lab in found
-        if len({each.suggests for each in leads[lab.collection] if not clash(each, lab)}) >= decoys
-    ]
-    if not can:
-        raise BadInput(f"No lab here can have {decoys} false leads.", "faultlab decoys")
-    return can
 
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
@@ -293,6 +299,11 @@ def _keyed(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {f"{i}. {part}": word for i, one in enumerate(each, 1) for part, word in one.items()}
 
 
+def taken(lab: Lab, causes: Container[str]) -> list[str]:
+    """Return the decoys of a lab that one of these answers has taken for its fault."""
+    return [decoy.id for decoy in lab.decoys if labs.suggested(lab, decoy).cause in causes]
+
+
 def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
     """Tell which parts of an answer are correct; of several faults the best match counts."""
     compared = [_parts(answer or {}, truth) for truth in labs.truths(lab)]
@@ -334,7 +345,7 @@ def scored(lab: Lab, record: Record) -> Score:
         hints=sum(lab.hint[number - 1].cost for number in record.hints),
         answers=len(answers) if lab.folders else sum(map(len, answers)),
         minutes=(events[-1]["t"] - next((e["t"] for e in events if e["event"] == "ready"), 0)) / 60,
-        decoys=[d.id for d in lab.decoys if labs.suggested(lab, d).cause in causes],
+        decoys=taken(lab, causes),
     )
     if not lab.folders:
         return found

@@ -39,12 +39,25 @@ def _cpus() -> str:
 
 
 class Draw(Strict):
-    """The number of labs to draw for each seat, as a mystery is drawn, from its own seed."""
+    """The number of labs to draw for each seat, as a mystery is drawn, from its own seed.
+
+    `hard`: as weak as users still feel them. `decoys`: so many false leads in each.
+    """
 
     count: Annotated[int, Field(gt=0)]
     seed: int = 0
     tier: str | None = None
     level: Annotated[int, Field(ge=1, le=5)] | None = None
+    hard: bool = False
+    decoys: Annotated[int, Field(ge=0)] = 0
+
+    def candidates(self) -> list[Lab]:
+        """Return the labs to draw from. Raises BadInput if there is none."""
+        return mystery.with_leads(mystery.candidates(self.tier, self.level), self.decoys)
+
+    def made(self, lab: Lab, seat: int) -> Lab:
+        """Return a drawn lab as this seat gets it."""
+        return mystery.made(lab, self.seed + seat, hard=self.hard, decoys=self.decoys)
 
 
 class ClassPlan(Strict):
@@ -96,21 +109,20 @@ class ClassPlan(Strict):
         """Return the labs of a seat (from 1), in order, of those that run here. Raises BadInput."""
         if self.draw is None:
             return list(self.labs)
-        found = mystery.candidates(self.draw.tier, self.draw.level)
-        here = [lab for lab in found if lab.id in running]
-        drawn = [lab.id for lab in mystery.order(here, self.draw.seed + seat - 1)]
+        here = [lab for lab in self.draw.candidates() if lab.id in running]
+        drawn = [*mystery.order(here, self.draw.seed + seat - 1)]
         if len(drawn) < self.draw.count:
             raise BadInput(
                 f"draw.count: expected at most {len(drawn)}: only so many such labs run here.",
                 f"edit {CLASS_FILE}",
             )
-        return drawn[: self.draw.count]
+        return [self.draw.made(lab, seat).id for lab in drawn[: self.draw.count]]
 
     def wanted(self) -> list[Lab]:
         """Return every lab that a seat can get."""
         if self.draw is None:
             return [labs.load(lab_id) for lab_id in self.labs]
-        return mystery.candidates(self.draw.tier, self.draw.level)
+        return self.draw.candidates()
 
 
 def read(name: str) -> ClassPlan:

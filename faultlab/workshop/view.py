@@ -98,13 +98,17 @@ def _readable(found: dict[str, Any]) -> dict[str, Any]:
 def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
     turn = seat.turn
     lab = labs.loaded(turn.lab)
-    here = Place(f"labs/{lab.id}", f"/seat/{seat.number}/read/", session.lessons(seat))
+    here = Place(f"labs/{lab.folder.name}", f"/seat/{seat.number}/read/", session.lessons(seat))
     its = here if lab.collection.ours else None  # no page serves the documents of others
     score = session.roster.score(turn, session.journal.now())
     return {
         "lab": lab.alias,
         "title": lab.title,
         "truth": lab.truth.model_dump(),
+        "leads": [
+            {"title": each.title, "why": each.why, "taken": each.id in score.decoys}
+            for each in lab.decoys
+        ],
         "right": score.right,
         "points": score.points,
         "of": score.of,

@@ -15,6 +15,7 @@ from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab import collection, services
 from faultlab.lab import loader as labs
+from faultlab.run import digest, harmless
 from faultlab.workshop import (
     plan,
     verbs,
@@ -59,6 +60,25 @@ def test_each_seat_has_a_draw_of_its_own(tmp_path: Path) -> None:
     assert all(len(set(one)) == 3 and "mtu" not in one for one in drawn)
     with pytest.raises(BadInput, match="at most 1: only so many"):
         draw.turns(1, {"gzip"})
+
+
+def test_a_draw_can_be_hard_and_have_false_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "decoys.json"
+    monkeypatch.setattr(harmless, "FILE", str(file))
+    hard = planned(labs=[], draw={"count": 40, "hard": True})
+    assert {"php-workers@7"} <= {*hard.turns(1, set(labs.ids()))}
+    leads = planned(labs=[], draw={"count": 2, "tier": "web", "decoys": 1})
+    with pytest.raises(BadInput, match="No lab here can have 1 false leads"):
+        leads.turns(1, set(labs.ids()))
+    lab = labs.load("healthy")
+    decoy = labs.decoy(lab.collection, "web-alerts")
+    row = {"decoy": decoy.id, "lab": lab.id, "verdict": "harmless", "reason": "", "looks": 3}
+    row |= {"seconds": 1, "run": "", "commit": "", "engine": "local"}
+    trials = [row | {"digest": digest.decoy(decoy, lab)}]
+    file.write_text(json.dumps({"schema": 1, "trials": trials}))
+    assert all(name.endswith("~web-alerts") for name in leads.turns(1, set(labs.ids())))
 
 
 @pytest.mark.parametrize(

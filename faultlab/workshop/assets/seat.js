@@ -191,10 +191,11 @@ function showDebrief(now) {
     element("th", { scope: "row" }, part), element("td", {}, it.truth[part]),
     element("td", {}, now.answer ? now.answer[part] : "–"), element("td", { class: right ? "green" : "red" }, right ? "yes" : "no")));
   place.replaceChildren(
-    element("h2", { tabIndex: -1 }, `It was ${it.lab}: ${it.title}`),
+    element("h2", { tabIndex: -1 }, `It was ${it.lab.split("~")[0]}: ${it.title}`),
     element("p", {}, `${now.state === "green" ? "Repaired: " : now.state === "amber" ? "Repaired, looked at again soon; so far " : ""}${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.`),
     ...(parts.length ? [element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {},
       ...["part", "it was", "your answer", "right?"].map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...parts)))] : []),
+    ...it.leads.map((lead) => element("p", {}, `A false lead: ${lead.title}. ${lead.why}${lead.taken ? " You answered it, which costs points." : ""}`)),
     element("details", { open: true }, element("summary", {}, "The lesson"), lesson));
 }
 
