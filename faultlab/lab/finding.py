@@ -1,6 +1,8 @@
 """Finding: one judgement of a check, in words and numbers."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 from faultlab.core.text import number
 
@@ -16,6 +18,11 @@ class Finding:
     holds: bool
     fault: str = ""
     says: str = ""
+
+    @property
+    def unnamed(self) -> Finding:
+        """Return it without its fault, which a measure of several faults has before its name."""
+        return replace(self, name=self.name.removeprefix(f"{self.fault}: "))
 
     @property
     def cells(self) -> tuple[bool, str, str, str]:

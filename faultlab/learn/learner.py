@@ -259,11 +259,7 @@ def down(term: Terminal, lab_id: str) -> Removed:
 
 def as_seen(lab: Lab, findings: Iterable[Finding]) -> list[Finding]:
     """Return findings as a learner may see them: those of a mystery do not name their fault."""
-    hidden = lab.blind is not None
-    return [
-        replace(each, name=each.name.removeprefix(f"{each.fault}: ")) if hidden else each
-        for each in findings
-    ]
+    return [each.unnamed if lab.blind else each for each in findings]
 
 
 def as_found(findings: Iterable[Finding]) -> list[Found]:

@@ -5,7 +5,7 @@ Every reading is written to the run's record before it is judged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from itertools import groupby
 from typing import Any
@@ -151,10 +151,9 @@ class Run(Looks):
             self._agree()
         else:
             self.measure(HEALTHY)
-        amiss = [finding for finding in self.good(HEALTHY) if not finding.holds]
-        if amiss:
+        if amiss := self._amiss(self.good(HEALTHY)):
             raise CannotRun(
-                f"The stack is not healthy before any fault: {amiss[0].words}.", self.lab.to_examine
+                f"The stack is not healthy before any fault: {amiss[0]}.", self.lab.to_examine
             )
 
     def _agree(self) -> None:
@@ -238,8 +237,7 @@ class Run(Looks):
         found = self.expected(phase)
         if self.lab.silent:
             found = [*found, *self.evident(phase)]
-        amiss = [finding.words for finding in found if not finding.holds]
-        if amiss:
+        if amiss := self._amiss(found):
             what = "it must stay healthy" if self.lab.control else "the fault has no effect"
             what = "users feel it, or no evidence shows" if self.lab.silent else what
             raise SaidNo(f"{self.lab.alias}: {what}: {'; '.join(amiss)}.", self.lab.to_examine)
@@ -248,9 +246,13 @@ class Run(Looks):
     def fixed(self) -> None:
         """Measure the result of a fix. Raises SaidNo if it did not help."""
         self.measure(FIXED)
-        amiss = [finding.words for finding in self.good(FIXED) if not finding.holds]
-        if amiss:
+        if amiss := self._amiss(self.good(FIXED)):
             raise SaidNo(f"{self.lab.alias}: the fix did not help: {'; '.join(amiss)}.")
+
+    def _amiss(self, findings: Iterable[Finding]) -> list[str]:
+        """Return in words what does not hold; a mystery does not name the fault."""
+        seen = (each.unnamed if self.lab.blind else each for each in findings)
+        return [each.words for each in seen if not each.holds]
 
     def again(self) -> None:
         """Bring up a fresh stack, which is judged against the same healthy phase.

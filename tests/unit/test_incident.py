@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from faultlab.core.defaults import MYSTERY
@@ -13,6 +16,7 @@ from faultlab.lab.finding import Finding
 from faultlab.lab.incident import clash
 from faultlab.learn import learner
 from faultlab.run import digest, rotation
+from faultlab.run.run import Run as LabRun
 from tests.unit.conftest import Project, Run
 
 
@@ -42,6 +46,9 @@ def test_what_a_mystery_shows_names_no_part() -> None:
     found = [Finding("gzip: pages", 1, "", "", holds=False, fault="gzip")]
     assert [each.name for each in learner.as_seen(lab, found)] == ["gzip: pages"]
     assert [each.name for each in learner.as_seen(lab.called(MYSTERY), found)] == ["pages"]
+    for its, said in ((lab, "gzip: pages: "), (lab.called(MYSTERY), "pages: ")):
+        run = cast("LabRun", SimpleNamespace(lab=its))
+        assert LabRun._amiss(run, found)[0].startswith(said)
     every = labs.load("cache-connections+stale-upstream")
     assert not [ask.name for ask in checks.load(every).asks if ask.name.startswith("cache-")]
 
