@@ -24,6 +24,7 @@ from faultlab.lab.repair import Repairs
 from faultlab.learn import checking, hints, learner, mystery, progress, start_many
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
+from faultlab.oncall import shift
 from faultlab.report import (
     catalogue,
     curve_page,
@@ -59,6 +60,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "debrief": (learner.debrief, mystery.debrief),
     "mystery": (mystery.start,),
     "diagnose": (mystery.diagnose,),
+    "oncall": (shift.oncall,),
     "next": (progress.next_,),
     "progress": (progress.show,),
     "reset": (learner.reset,),

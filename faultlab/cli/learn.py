@@ -37,7 +37,10 @@ def start(
 def shell(_term: Terminal, lab: str, machine: str) -> None:
     """Log in to a machine of a lab that is up."""
     from faultlab.learn import learner
+    from faultlab.oncall import shift
 
+    if lab == defaults.ONCALL:
+        shift.looked(machine or "client")
     learner.shell(lab, machine)
 
 
@@ -133,6 +136,20 @@ def mystery(
     return mystery.start(term, seed, tier, level, **how)
 
 
+@verb("--hours 2 --seed 3", "mtu gzip nagle --hours 0.7", "--report RUN")
+@many("labs", "labs whose faults may come (those proven together)")
+@option("--hours", type=float, default=2.0, metavar="H", help="how long the shift is (2)")
+@option("--seed", type=int, metavar="S", help="repeat the draw of this seed (random)")
+@option("--webhook", metavar="URL", help="gets each page as JSON")
+@option("--report", "run", metavar="RUN", help="show the report of a shift that is over")
+@ENGINE
+def oncall(term: Terminal, labs: tuple[str, ...], *, run: str | None, **how: Any) -> object:
+    """Be on call: faults come, go and return on a stack that lives for hours."""
+    from faultlab.oncall import shift
+
+    return shift.again(term, run) if run else shift.oncall(term, labs, **how)
+
+
 @verb(
     "--component web --resource network --cause mtu",
     "--component none --resource none --cause none",
@@ -142,9 +159,13 @@ def mystery(
 @option("--cause", required=True, metavar="WORD", help="cause, or none")
 @option("--also", is_flag=True, help="one more fault, beside the answer before")
 def diagnose(term: Terminal, component: str, resource: str, cause: str, *, also: bool) -> object:
-    """Answer what is wrong in the mystery that is up, in the words of `terms`."""
+    """Answer what is wrong in the mystery or the shift that is up, in the words of `terms`."""
     from faultlab.learn import mystery
+    from faultlab.oncall import shift
 
+    if answer := shift.answered(component, resource, cause):
+        term.say("Noted. The report of the shift says if it was right.")
+        return answer
     return mystery.diagnose(term, component, resource, cause, also=also)
 
 

@@ -5,6 +5,7 @@ They are here because the help must not import the verbs.
 
 AUTO = "auto"  # `--engine`: the first engine that can run the lab
 MYSTERY = "mystery"  # a lab whose name is hidden
+ONCALL = "oncall"  # a stack in which faults come and go
 RELIABILITY = "docs/reliability.json"  # the source of docs/reliability.md
 JUDGED = "docs/judge.json"  # the source of docs/judge.md and docs/remedies.md
 BUNDLE = "faultlab.bundle.tar"  # `bundle --out`

@@ -97,7 +97,7 @@ class Truth(Strict):
 
 
 class Decoy(Strict):
-    """What looks like a fault and harms no user, as `decoys/ID.toml` gives it.
+    """A thing that looks like a fault and harms no user, as `decoys/ID.toml` gives it.
 
     `kind`: a trace of what is over, a setting that only looks alarming, messages that are alerts
     and nothing else, or a fault that users do not feel. `why` it harms no user. `suggests`: the lab

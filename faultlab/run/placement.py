@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from faultlab.core import naming
-from faultlab.core.defaults import AUTO, MYSTERY
+from faultlab.core.defaults import AUTO, MYSTERY, ONCALL
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -22,6 +22,8 @@ from faultlab.lab.model import Lab
 from faultlab.run import preflight
 from faultlab.run.record import Record
 
+# What has a name of its own while its lab is secret, and what starts it.
+_HIDDEN = {MYSTERY: f"make {MYSTERY}", ONCALL: f"faultlab {ONCALL}"}
 # Every kind of engine by its name, in the order in which `auto` tries them.
 ENGINES: dict[str, type[Engine]] = {
     "local": LocalEngine,
@@ -67,7 +69,7 @@ def choose(term: Terminal, lab: Lab, wanted: str) -> Engine:
         why = cannot_run(engine, lab)
         if not why:
             return engine
-    again = f"faultlab {lab.alias if lab.alias == MYSTERY else f'start {lab.alias}'}"
+    again = f"faultlab {lab.alias if lab.alias in _HIDDEN else f'start {lab.alias}'}"
     again += "" if engine.cannot(lab) else f" --engine {_another()}"
     raise CannotRun(f"{lab.alias} cannot run here: {why}.", again)
 
@@ -116,15 +118,16 @@ def reason(lab: Lab, lacking: Collection[str]) -> str:
 
 
 def named(lab_id: str) -> Lab:
-    """Return a lab; for `mystery`, the one that is up as such. Raises BadInput, CannotRun."""
-    if lab_id != MYSTERY:
+    """Return a lab; for `mystery` and `oncall`, what is up as such. Raises BadInput, CannotRun."""
+    if lab_id not in _HIDDEN:
         return labs.load(lab_id)
-    stack = up(MYSTERY)
+    stack = up(lab_id)
     record = Record.open(stack.run_id) if stack else None
     if record is None:
-        what = "The record of the mystery is lost." if stack else "No mystery is up."
-        raise CannotRun(what, f"make down-{MYSTERY} {MYSTERY}" if stack else f"make {MYSTERY}")
-    return labs.load(record.lab).called(MYSTERY)
+        what = f"The record of the {lab_id} is lost." if stack else f"No {lab_id} is up."
+        again = _HIDDEN[lab_id]
+        raise CannotRun(what, f"faultlab down {lab_id}, then: {again}" if stack else again)
+    return labs.load(record.lab).called(lab_id)
 
 
 def everywhere() -> tuple[list[Engine], CannotRun | None]:

@@ -17,7 +17,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class _Case:
-    """What this needs of a case: its lab, how the walk ended, and what it walked."""
+    """One walk: its lab, how it ended, and what it walked."""
 
     lab: str
     verdict: str

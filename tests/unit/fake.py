@@ -93,6 +93,8 @@ class Network:
                 read[1]["mtu"] = self.mtu
                 read[1]["stats64"]["rx"]["dropped"] = self.dropped
                 out = f"{json.dumps(read)}\n{queues}\n"
+            case ["for", *_]:  # visits of a shift
+                out = ("good\n" if self.fits else "lost\n") * 5
             case ["echo", *words]:
                 out = " ".join(words) + "\n"
             case ["ip" | "iptables" | "sed" | "kill", *_]:

@@ -25,7 +25,7 @@ LAYERS = (
     {"admin", "observe", "verify"},
     {"report"},
     {"learn", "score"},
-    {"agents", "workshop"},
+    {"agents", "oncall", "workshop"},
     {"cli"},
 )
 # Of the engine, from the ground as well. Its modules that all share are in no room.

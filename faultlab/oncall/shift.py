@@ -1,0 +1,283 @@
+"""Shift: the loop that lets faults come and go, looks what users meet, and pages who is on call."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from urllib.parse import urlsplit
+
+from faultlab.core import lock
+from faultlab.core.command import uninterrupted
+from faultlab.core.defaults import ONCALL
+from faultlab.core.errors import BadInput, CannotRun, Problem
+from faultlab.core.naming import stack_name
+from faultlab.core.terminal import Terminal
+from faultlab.lab import collection
+from faultlab.lab import loader as labs
+from faultlab.lab.asks import limits
+from faultlab.lab.collection import bare
+from faultlab.lab.model import Lab
+from faultlab.learn import mystery
+from faultlab.oncall import report
+from faultlab.oncall.journal import Event, Journal
+from faultlab.oncall.plan import Coming, Plan, drawn
+from faultlab.run import placement, together
+from faultlab.run.phase import CHECK
+from faultlab.run.record import READY, Record
+from faultlab.run.run import Run
+
+_EACH = 15.0  # seconds from the begin of one look to the next, at least
+_CLEAR = 2  # looks without it after which a fault counts as repaired
+_VISITS = 5  # to each page, after each look
+_HOURS = 12.0  # a shift takes at most so long
+_HELP = "faultlab oncall --help"
+
+
+@dataclass
+class There:
+    """A fault that is there: its number in the shift, and what users have met of it so far."""
+
+    number: int
+    coming: Coming
+    lab: Lab
+    felt: bool = False
+    clear: int = 0
+
+
+@dataclass
+class Shift:
+    """A shift that runs. `now`: the seconds since it began."""
+
+    term: Terminal
+    run: Run
+    journal: Journal
+    plan: Plan
+    webhook: str | None
+    now: Callable[[], float]
+    there: list[There] = field(default_factory=list)
+    came: int = 0
+
+    def goes_on(self) -> None:
+        """Let it run to its end."""
+        while (now := self.now()) < self.plan.seconds:
+            self._let_go(now)
+            self._let_come(now)
+            self._look()
+            self._visit()
+            left = min(now + _EACH, self.plan.seconds) - self.now()
+            self.run.engine.pause(max(0.0, left))
+
+    def _let_come(self, now: float) -> None:
+        for coming in self.plan.comings[self.came :]:
+            if coming.at > now:
+                return
+            self.came += 1
+            if any(bare(one.coming.fault) == bare(coming.fault) for one in self.there):
+                continue  # it is there still, so it cannot return
+            lab = labs.load_in(self.run.lab.collection, coming.fault)
+            try:
+                self.run.apply("came", lab.inject)
+            except CannotRun as problem:
+                self._amiss(f"{coming.fault} could not come: {problem.message}")
+                continue
+            self.there.append(There(self.came, coming, lab))
+            self.journal.add(Event.CAME, number=self.came, fault=coming.fault)
+
+    def _let_go(self, now: float) -> None:
+        for one in [one for one in self.there if one.coming.ends <= now]:
+            try:
+                self.run.apply("went", one.lab.fix)
+            except CannotRun as problem:
+                self._amiss(f"{one.coming.fault} could not go: {problem.message}")
+            self.there.remove(one)
+            self.journal.add(Event.WENT, number=one.number, fault=one.coming.fault)
+
+    def _look(self) -> None:
+        """Look what users meet; page for what is new, and note what is over."""
+        try:
+            self.run.measure(CHECK)
+            found = self.run.good(CHECK)
+        except CannotRun as problem:
+            self._amiss(f"no look: {problem.message}")
+            return
+        amiss = {each.fault for each in found if not each.holds}
+        for one in [*self.there]:
+            if (
+                {"", bare(one.coming.fault)} & amiss
+                if self._alone(one)
+                else (bare(one.coming.fault) in amiss)
+            ):
+                one.clear = 0
+                if not one.felt:
+                    one.felt = True
+                    self._page(one)
+            else:
+                one.clear += one.felt
+            if one.clear == _CLEAR:
+                self.there.remove(one)
+                self.journal.add(Event.CLEAR, number=one.number, fault=one.coming.fault)
+                self.term.say(f"{_clock()} All users are served again.")
+
+    def _alone(self, one: There) -> bool:
+        """Whether what no measure of one fault tells can only come from this one."""
+        return self.there == [one]
+
+    def _page(self, one: There) -> None:
+        self.journal.add(Event.FELT, number=one.number, fault=one.coming.fault)
+        self.term.say()
+        self.term.say(f"\a{_clock()} PAGE {one.number}")
+        self.term.markdown(one.lab.ticket)
+        if self.webhook:
+            self._post({"page": one.number, "at": time.time(), "ticket": one.lab.ticket})
+
+    def _post(self, facts: dict[str, object]) -> None:
+        body = json.dumps(facts).encode()
+        head = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.webhook or "", data=body, headers=head)
+        try:
+            with urllib.request.urlopen(request, timeout=5):
+                pass
+        except (OSError, ValueError) as error:
+            self._amiss(f"the webhook did not take page {facts['page']}: {error}")
+
+    def _visit(self) -> None:
+        """Let some users come to each page, and count those who get nothing in time."""
+        pages = limits(self.run.check.asks)
+        script = "\n".join(
+            f"for n in {' '.join(map(str, range(_VISITS)))}; do"
+            f" curl -sfm {seconds:g} -o /dev/null '{url}' && echo good || echo lost; done"
+            for url, seconds in pages.items()
+        )
+        if not script:
+            return
+        patience = sum(_VISITS * seconds for seconds in pages.values()) + 10
+        try:
+            told = self.run.stack.user().run(script, patience).out.split()
+        except CannotRun as problem:
+            self._amiss(f"no visits: {problem.message}")
+            return
+        self.journal.add(Event.VISITED, visits=len(told), lost=told.count("lost"))
+
+    def _amiss(self, text: str) -> None:
+        self.journal.add(Event.AMISS, text=text)
+
+
+def _clock() -> str:
+    return time.strftime("%H:%M:%S")
+
+
+def oncall(
+    term: Terminal,
+    names: Sequence[str],
+    *,
+    hours: float,
+    seed: int | None,
+    webhook: str | None,
+    wanted: str,
+) -> report.Report:
+    """Run a shift here until it is over or interrupted, and print its report.
+
+    `names`: the labs whose faults may come; by default those that were proven together. `hours`: of
+    the shift; `webhook`: gets each page as JSON. Raises BadInput, CannotRun.
+    """
+    if not 0 < hours <= _HOURS:
+        raise BadInput(f"--hours takes a number up to {_HOURS:g}.", _HELP)
+    if webhook and urlsplit(webhook).scheme not in ("http", "https"):
+        raise BadInput("--webhook takes an address that begins with http.", _HELP)
+    seed = random.SystemRandom().randrange(10_000) if seed is None else seed
+    pairs = {frozenset(bare(name) for name in lab.of) for lab in together.proven()}
+    pool = _pool(names, pairs)
+    plan = drawn(pool, 3600 * hours, seed, pairs)
+    lab = labs.load(labs.AND.join(plan.kinds)).called(ONCALL)
+    with lock.hold(stack_name(ONCALL), ONCALL):
+        if placement.up(ONCALL):
+            raise CannotRun("A shift is up already.", f"faultlab down {ONCALL}")
+        return _run(term, lab, plan, webhook, wanted)
+
+
+def _pool(names: Sequence[str], pairs: set[frozenset[str]]) -> list[Lab]:
+    """Return the labs whose faults may come. Raises BadInput for one that cannot."""
+    known = names or sorted({name for pair in pairs for name in pair})
+    found = [labs.load(name) for name in known]
+    for lab in found:
+        if lab.control or lab.several or lab.scope == "kernel":
+            raise BadInput(f"{lab.id} cannot come in a shift: it has no single fault.", _HELP)
+    return found
+
+
+def _run(term: Terminal, lab: Lab, plan: Plan, webhook: str | None, wanted: str) -> report.Report:
+    engine = placement.choose(term, lab, wanted)
+    run: Run | None = None
+    try:
+        with term.step("stack", "starting its containers") as step:
+            run = Run.begin(engine, lab, stack_name(ONCALL))
+            step.done(f"up: {', '.join(run.stack)}")
+        with term.step("healthy", "measuring the stack before anything is wrong") as step:
+            run.note = step.note
+            run.healthy()
+            step.done("measured, healthy")
+        run.record.event(READY)
+        journal = Journal(run.record.folder)
+        journal.add(Event.BEGAN, **asdict(plan))
+        _welcome(term, plan.seconds)
+        began = time.monotonic()
+        shift = Shift(term, run, journal, plan, webhook, lambda: time.monotonic() - began)
+        try:
+            shift.goes_on()
+        except KeyboardInterrupt:
+            term.say("The shift is ended here.")
+        journal.add(Event.ENDED)
+        told = report.made(run.record.id, journal.events(), lab.collection)
+        report.show(term, told)
+        return told
+    finally:
+        with uninterrupted():
+            if run is not None:
+                run.down()
+
+
+def _welcome(term: Terminal, seconds: float) -> None:
+    term.say(
+        f"You are on call for {seconds / 60:.0f} minutes. Pages come here. In another terminal:"
+    )
+    term.command(f"faultlab shell {ONCALL} web")
+    term.command("faultlab diagnose --component … --resource … --cause …")
+    term.say("Ctrl-C ends the shift, with its report.")
+
+
+def again(term: Terminal, run_id: str) -> report.Report:
+    """Print the report of a shift that is over, from its journal. Raises BadInput."""
+    record = Record.read(run_id)
+    told = report.made(record.id, Journal(record.folder).events(), collection.ours())
+    report.show(term, told)
+    return told
+
+
+def answered(component: str, resource: str, cause: str) -> dict[str, str] | None:
+    """Note an answer in the shift that is up; None if none is. Raises BadInput for a wrong word."""
+    journal = _up()
+    if journal is None:
+        return None
+    answer = mystery.answered(component, resource, cause)
+    journal.add(Event.ANSWERED, **answer)
+    return answer
+
+
+def looked(machine: str) -> None:
+    """Note in the shift that is up that a shell was opened on a machine."""
+    if journal := _up():
+        journal.add(Event.LOOKED, machine=machine)
+
+
+def _up() -> Journal | None:
+    """Return the journal of the shift that is up."""
+    try:
+        stack = placement.up(ONCALL)
+        record = Record.ready(stack.run_id) if stack else None
+    except Problem:
+        return None
+    return Journal(record.folder) if record else None
