@@ -110,6 +110,26 @@ def _incident(
     )
 
 
+@dataclass(frozen=True)
+class Page:
+    """A page of a shift: its number, when it came, its ticket, and whether it is over."""
+
+    number: int
+    t: float
+    ticket: str
+    over: bool
+
+
+def pages(events: Sequence[dict[str, Any]], its: Collection) -> list[Page]:
+    """Return the pages of a shift so far, the newest first."""
+    ends = {e["number"] for e in events if e["event"] in (Event.CLEAR, Event.WENT)}
+    felt = [e for e in events if e["event"] == Event.FELT]
+    return [
+        Page(e["number"], e["t"], labs.load_in(its, e["fault"]).ticket, e["number"] in ends)
+        for e in reversed(felt)
+    ]
+
+
 def _over(events: Sequence[dict[str, Any]], number: int, ended: float) -> float:
     """Return when a fault was gone, by a repair or by itself; else the end of the shift."""
     ends = (Event.CLEAR, Event.WENT)

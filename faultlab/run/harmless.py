@@ -154,7 +154,7 @@ def _tried(term: Terminal, engine: Engine, decoy: Decoy, lab: Lab) -> Trial:
                 verdict, reason = ("felt", amiss[0]) if amiss else ("harmless", "")
         except CannotRun as problem:
             reason = problem.message
-        step.done(verdict)
+        step.done(f"{decoy.id} on {lab.id}: {verdict}")
     return Trial(
         decoy.id,
         bare(lab.id),

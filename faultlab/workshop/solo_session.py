@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from faultlab.core import naming
-from faultlab.core.defaults import AUTO
-from faultlab.core.errors import CannotRun
+from faultlab.core.defaults import AUTO, ONCALL
+from faultlab.core.errors import CannotRun, Problem
 from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
-from faultlab.lab import curriculum
+from faultlab.lab import collection, curriculum
 from faultlab.lab import loader as labs
 from faultlab.learn import hints, progress
+from faultlab.oncall import report
+from faultlab.oncall.journal import Journal
+from faultlab.oncall.report import Page
 from faultlab.run import phase, placement
 from faultlab.run import record as records
 from faultlab.run.record import Record
+from faultlab.workshop.documents import html
 from faultlab.workshop.journal import Event
 from faultlab.workshop.roster import Seat, Turn
 from faultlab.workshop.session import Session
@@ -93,6 +98,8 @@ class SoloSession(Session):
     _delay = ""
     _seen: tuple[Turn, str] | None = None  # the turn whose stack was there, and its run
 
+    _pages: tuple[Page, ...] = ()  # of the shift that is up
+
     async def poll(self) -> None:
         """Note which labs are up here, with one question to Docker for all of them.
 
@@ -111,8 +118,9 @@ class SoloSession(Session):
                 self.note(Event.REMOVED, seat.number, why=why)
                 return
         delay = await asyncio.to_thread(self._looked_again, seat) if not free else ""
-        if (self._here, delay) != (was, self._delay):
-            self._delay = delay
+        pages = await asyncio.to_thread(_pages_of, self._here.run(ONCALL))
+        if (self._here, delay, pages) != (was, self._delay, self._pages):
+            self._delay, self._pages = delay, pages
             self._catalogue = None
             self.show()
 
@@ -121,7 +129,12 @@ class SoloSession(Session):
         here = seat.turn.state not in ("waiting", "starting")
         # A removal can have failed, so the lab of a failed turn can be removed as well.
         failed = {"lab": seat.turn.lab} if seat.turn.state == "failed" else {}
-        return {"catalogue": self.catalogue(), "delay": self._delay, "over": here, **failed}
+        pages = [
+            {"number": page.number, "t": page.t, "over": page.over, "ticket": html(page.ticket)}
+            for page in self._pages
+        ]
+        facts = {"catalogue": self.catalogue(), "delay": self._delay, "over": here, "pages": pages}
+        return facts | failed
 
     def _looked_again(self, seat: Seat) -> str:
         record = Record.open(self._here.run(seat.turn.lab))
@@ -235,6 +248,15 @@ def last_up() -> Record | None:
     up = {*placement.local().stacks()}
     found = [_record_of(lab_id) for lab_id in labs.ids() if naming.stack_name(lab_id) in up]
     return max(filter(None, found), key=lambda record: record.id, default=None)
+
+
+def _pages_of(run: str) -> tuple[Page, ...]:
+    """Return the pages of a shift; none without one, or while it begins."""
+    with suppress(Problem):
+        if run:
+            events = Journal(Record.read(run).folder).events()
+            return tuple(report.pages(events, collection.ours()))
+    return ()
 
 
 def _record_of(lab: str) -> Record | None:

@@ -25,7 +25,8 @@ LAYERS = (
     {"admin", "observe", "verify"},
     {"report"},
     {"learn", "score"},
-    {"agents", "oncall", "workshop"},
+    {"oncall"},
+    {"agents", "workshop"},
     {"cli"},
 )
 # Of the engine, from the ground as well. Its modules that all share are in no room.

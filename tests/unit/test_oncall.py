@@ -114,6 +114,14 @@ def test_a_fault_comes_is_paged_named_and_repaired(
     assert "PAGE 1" in said and "All users are served again" in said and "mtu" not in said.lower()
 
 
+def test_the_page_shows_what_was_paged(engine: FakeEngine, tmp_path: Path) -> None:
+    its = Played(engine, tmp_path, Coming(0, "mtu", 120), Coming(300, "mtu", 600))
+    its.told()
+    shown = report.pages(its.journal.events(), collection.ours())
+    assert [(page.number, page.over) for page in shown] == [(2, False), (1, True)]
+    assert shown[0].ticket == labs.load("mtu").ticket and shown[0].t > shown[1].t
+
+
 def test_a_fault_that_is_left_goes_by_itself_and_can_return(
     engine: FakeEngine, tmp_path: Path
 ) -> None:

@@ -49,7 +49,7 @@ function show(now) {
   hint.hidden = !now.hint_left || Boolean(now.debrief) || now.state === "amber";
   hint.textContent = now.next_cost ? `Hint (costs ${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
   byId("next").hidden = !(now.debrief || now.state === "failed") || now.state === "amber" || now.last || now.ended;
-  showForm(now); showFindings(now); showHints(now); showDebrief(now); showCatalogue(now); showWhatIsNext(now);
+  showPages(now); showForm(now); showFindings(now); showHints(now); showDebrief(now); showCatalogue(now); showWhatIsNext(now);
   showTerminals(now);
   const desk = document.querySelector(".desk").classList; // the lesson gets more room than the terminals
   if (desk.contains("told") !== Boolean(now.debrief)) { desk.toggle("told"); fitTerminals(); }
@@ -125,6 +125,23 @@ function whole(text) {
 
 function number(value) {
   return typeof value === "number" ? String(Number(value.toPrecision(3))) : String(value);
+}
+
+// What a shift on this machine has paged, the newest first.
+function showPages(now) {
+  const place = byId("pages"), pages = now.pages ?? [];
+  place.hidden = !pages.length;
+  const facts = JSON.stringify(pages);
+  if (place.dataset.facts === facts) return;
+  const before = JSON.parse(place.dataset.facts ?? "[]").length;
+  place.dataset.facts = facts;
+  const open = pages.filter((page) => !page.over).length;
+  place.replaceChildren(element("h2", {}, `On call: ${open || "no"} open page${open === 1 ? "" : "s"}`), ...pages.map((page) => {
+    const text = element("div", {}), at = new Date(1000 * page.t).toLocaleTimeString();
+    text.innerHTML = page.ticket;
+    return element("details", { open: !page.over }, element("summary", {}, `${at} · page ${page.number}${page.over ? " · users are served again" : ""}`), text);
+  }));
+  if (pages.length > before) say(`Page ${pages[0].number}: see On call.`, true);
 }
 
 function showHints(now) {
