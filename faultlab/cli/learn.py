@@ -1,5 +1,6 @@
 """Learn: the verbs for one person who works on a lab."""
 
+from functools import partial
 from typing import Any
 
 from click import argument, option
@@ -141,13 +142,21 @@ def mystery(
 @option("--hours", type=float, default=2.0, metavar="H", help="how long the shift is (2)")
 @option("--seed", type=int, metavar="S", help="repeat the draw of this seed (random)")
 @option("--webhook", metavar="URL", help="gets each page as JSON")
+@option("--agent", metavar="AGENT", help="takes the pages instead of you: checklist, or yours")
 @option("--report", "run", metavar="RUN", help="show the report of a shift that is over")
 @ENGINE
-def oncall(term: Terminal, labs: tuple[str, ...], *, run: str | None, **how: Any) -> object:
+def oncall(
+    term: Terminal, labs: tuple[str, ...], *, run: str | None, agent: str | None, **how: Any
+) -> object:
     """Be on call: faults come, go and return on a stack that lives for hours."""
+    from faultlab.agents import oncall
+    from faultlab.agents.agent import load
     from faultlab.oncall import shift
 
-    return shift.again(term, run) if run else shift.oncall(term, labs, **how)
+    if run:
+        return shift.again(term, run)
+    taker = partial(oncall.Taker, load(agent)) if agent else None
+    return shift.oncall(term, labs, taker=taker, **how)
 
 
 @verb(

@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from faultlab.core import lock
@@ -16,10 +17,12 @@ from faultlab.core.defaults import ONCALL
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
+from faultlab.engine.contract import Engine
 from faultlab.lab import collection
 from faultlab.lab import loader as labs
 from faultlab.lab.asks import limits
 from faultlab.lab.collection import bare
+from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
 from faultlab.learn import mystery
 from faultlab.oncall import report
@@ -46,6 +49,17 @@ class There:
     lab: Lab
     felt: bool = False
     clear: int = 0
+    over: bool = False
+
+
+class Taker(Protocol):
+    """A program that takes the pages of a shift."""
+
+    def take(self, there: There) -> None:
+        """Take a page."""
+
+    def close(self) -> None:
+        """End what it does: the shift is over."""
 
 
 @dataclass
@@ -56,10 +70,14 @@ class Shift:
     run: Run
     journal: Journal
     plan: Plan
-    webhook: str | None
     now: Callable[[], float]
+    webhook: str | None = None
     there: list[There] = field(default_factory=list)
     came: int = 0
+    looks: int = 0
+    found: list[Finding] = field(default_factory=list)  # by the last look
+    ended: bool = False
+    taker: Taker | None = None
 
     def goes_on(self) -> None:
         """Let it run to its end."""
@@ -70,6 +88,13 @@ class Shift:
             self._visit()
             left = min(now + _EACH, self.plan.seconds) - self.now()
             self.run.engine.pause(max(0.0, left))
+
+    def close(self) -> None:
+        """Let nobody work on it any more, and note its end."""
+        self.ended = True
+        if self.taker:
+            self.taker.close()
+        self.journal.add(Event.ENDED)
 
     def _let_come(self, now: float) -> None:
         for coming in self.plan.comings[self.came :]:
@@ -82,7 +107,7 @@ class Shift:
             try:
                 self.run.apply("came", lab.inject)
             except CannotRun as problem:
-                self._amiss(f"{coming.fault} could not come: {problem.message}")
+                self.amiss(f"{coming.fault} could not come: {problem.message}")
                 continue
             self.there.append(There(self.came, coming, lab))
             self.journal.add(Event.CAME, number=self.came, fault=coming.fault)
@@ -92,19 +117,22 @@ class Shift:
             try:
                 self.run.apply("went", one.lab.fix)
             except CannotRun as problem:
-                self._amiss(f"{one.coming.fault} could not go: {problem.message}")
+                self.amiss(f"{one.coming.fault} could not go: {problem.message}")
             self.there.remove(one)
+            one.over = True
             self.journal.add(Event.WENT, number=one.number, fault=one.coming.fault)
 
     def _look(self) -> None:
         """Look what users meet; page for what is new, and note what is over."""
         try:
             self.run.measure(CHECK)
-            found = self.run.good(CHECK)
+            self.found = self.run.good(CHECK)
         except CannotRun as problem:
-            self._amiss(f"no look: {problem.message}")
+            self.amiss(f"no look: {problem.message}")
             return
-        amiss = {each.fault for each in found if not each.holds}
+        finally:
+            self.looks += 1
+        amiss = {each.fault for each in self.found if not each.holds}
         for one in [*self.there]:
             if (
                 {"", bare(one.coming.fault)} & amiss
@@ -119,6 +147,7 @@ class Shift:
                 one.clear += one.felt
             if one.clear == _CLEAR:
                 self.there.remove(one)
+                one.over = True
                 self.journal.add(Event.CLEAR, number=one.number, fault=one.coming.fault)
                 self.term.say(f"{_clock()} All users are served again.")
 
@@ -131,6 +160,8 @@ class Shift:
         self.term.say()
         self.term.say(f"\a{_clock()} PAGE {one.number}")
         self.term.markdown(one.lab.ticket)
+        if self.taker:
+            self.taker.take(one)
         if self.webhook:
             self._post({"page": one.number, "at": time.time(), "ticket": one.lab.ticket})
 
@@ -142,7 +173,7 @@ class Shift:
             with urllib.request.urlopen(request, timeout=5):
                 pass
         except (OSError, ValueError) as error:
-            self._amiss(f"the webhook did not take page {facts['page']}: {error}")
+            self.amiss(f"the webhook did not take page {facts['page']}: {error}")
 
     def _visit(self) -> None:
         """Let some users come to each page, and count those who get nothing in time."""
@@ -158,11 +189,12 @@ class Shift:
         try:
             told = self.run.stack.user().run(script, patience).out.split()
         except CannotRun as problem:
-            self._amiss(f"no visits: {problem.message}")
+            self.amiss(f"no visits: {problem.message}")
             return
         self.journal.add(Event.VISITED, visits=len(told), lost=told.count("lost"))
 
-    def _amiss(self, text: str) -> None:
+    def amiss(self, text: str) -> None:
+        """Note what could not be done or measured."""
         self.journal.add(Event.AMISS, text=text)
 
 
@@ -178,11 +210,13 @@ def oncall(
     seed: int | None,
     webhook: str | None,
     wanted: str,
+    taker: Callable[[Shift], Taker] | None = None,
 ) -> report.Report:
     """Run a shift here until it is over or interrupted, and print its report.
 
     `names`: the labs whose faults may come; by default those that were proven together. `hours`: of
-    the shift; `webhook`: gets each page as JSON. Raises BadInput, CannotRun.
+    the shift; `webhook`: gets each page as JSON; `taker`: a program takes the pages instead of a
+    person. Raises BadInput, CannotRun.
     """
     if not 0 < hours <= _HOURS:
         raise BadInput(f"--hours takes a number up to {_HOURS:g}.", _HELP)
@@ -196,7 +230,14 @@ def oncall(
     with lock.hold(stack_name(ONCALL), ONCALL):
         if placement.up(ONCALL):
             raise CannotRun("A shift is up already.", f"faultlab down {ONCALL}")
-        return _run(term, lab, plan, webhook, wanted)
+        engine = placement.choose(term, lab, wanted)
+        return _run(term, engine, lab, plan, lambda shift: _equipped(shift, webhook, taker))
+
+
+def _equipped(shift: Shift, webhook: str | None, taker: Callable[[Shift], Taker] | None) -> None:
+    """Say where the pages of a shift go besides the terminal."""
+    shift.webhook = webhook
+    shift.taker = taker(shift) if taker else None
 
 
 def _pool(names: Sequence[str], pairs: set[frozenset[str]]) -> list[Lab]:
@@ -209,8 +250,9 @@ def _pool(names: Sequence[str], pairs: set[frozenset[str]]) -> list[Lab]:
     return found
 
 
-def _run(term: Terminal, lab: Lab, plan: Plan, webhook: str | None, wanted: str) -> report.Report:
-    engine = placement.choose(term, lab, wanted)
+def _run(
+    term: Terminal, engine: Engine, lab: Lab, plan: Plan, equip: Callable[[Shift], None]
+) -> report.Report:
     run: Run | None = None
     try:
         with term.step("stack", "starting its containers") as step:
@@ -222,15 +264,17 @@ def _run(term: Terminal, lab: Lab, plan: Plan, webhook: str | None, wanted: str)
             step.done("measured, healthy")
         run.record.event(READY)
         journal = Journal(run.record.folder)
-        journal.add(Event.BEGAN, **asdict(plan))
-        _welcome(term, plan.seconds)
         began = time.monotonic()
-        shift = Shift(term, run, journal, plan, webhook, lambda: time.monotonic() - began)
+        shift = Shift(term, run, journal, plan, lambda: time.monotonic() - began)
+        equip(shift)
+        journal.add(Event.BEGAN, **asdict(plan))
+        _welcome(term, shift)
         try:
             shift.goes_on()
         except KeyboardInterrupt:
             term.say("The shift is ended here.")
-        journal.add(Event.ENDED)
+        with uninterrupted():
+            shift.close()
         told = report.made(run.record.id, journal.events(), lab.collection)
         report.show(term, told)
         return told
@@ -240,12 +284,14 @@ def _run(term: Terminal, lab: Lab, plan: Plan, webhook: str | None, wanted: str)
                 run.down()
 
 
-def _welcome(term: Terminal, seconds: float) -> None:
-    term.say(
-        f"You are on call for {seconds / 60:.0f} minutes. Pages come here. In another terminal:"
-    )
-    term.command(f"faultlab shell {ONCALL} web")
-    term.command("faultlab diagnose --component … --resource … --cause …")
+def _welcome(term: Terminal, shift: Shift) -> None:
+    minutes = f"{shift.plan.seconds / 60:.0f} minutes"
+    if shift.taker:
+        term.say(f"An agent is on call for {minutes}. Its pages are shown here.")
+    else:
+        term.say(f"You are on call for {minutes}. Pages come here. In another terminal:")
+        term.command(f"faultlab shell {ONCALL} web")
+        term.command("faultlab diagnose --component … --resource … --cause …")
     term.say("Ctrl-C ends the shift, with its report.")
 
 

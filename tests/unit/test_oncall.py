@@ -68,7 +68,7 @@ class Played:
         self.journal = Journal(tmp_path)
         plan = Plan(7, 600.0, list(comings))
         self.journal.add(Event.BEGAN, **asdict(plan))
-        self.shift = Shift(Terminal(), self.run, self.journal, plan, None, self.clock)
+        self.shift = Shift(Terminal(), self.run, self.journal, plan, self.clock)
 
     def clock(self) -> float:
         """Return the seconds of all pauses so far."""
@@ -83,7 +83,7 @@ class Played:
     def told(self) -> report.Report:
         """Play it to its end, and return its report."""
         self.shift.goes_on()
-        self.journal.add(Event.ENDED)
+        self.shift.close()
         return report.made("r", self.journal.events(), collection.ours())
 
     def type(self, command: str) -> Callable[[], object]:
