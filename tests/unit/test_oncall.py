@@ -53,7 +53,8 @@ def test_weaker_severities_come_too() -> None:
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeEngine:
+    monkeypatch.setenv("FAULTLAB_STATE", str(tmp_path))
     return only_fake(monkeypatch)
 
 
