@@ -90,7 +90,7 @@ class Shift:
             self.run.engine.pause(max(0.0, left))
 
     def close(self) -> None:
-        """Let nobody work on it any more, and note its end."""
+        """End what its taker does, and note the end."""
         self.ended = True
         if self.taker:
             self.taker.close()

@@ -52,7 +52,7 @@ class Draw(Strict):
     decoys: Annotated[int, Field(ge=0)] = 0
 
     def candidates(self) -> list[Lab]:
-        """Return the labs to draw from. Raises BadInput if there is none."""
+        """Return the labs to draw from. Raises BadInput without one."""
         return mystery.with_leads(mystery.candidates(self.tier, self.level), self.decoys)
 
     def made(self, lab: Lab, seat: int) -> Lab:
