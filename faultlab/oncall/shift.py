@@ -6,7 +6,7 @@ import json
 import random
 import time
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -78,6 +78,7 @@ class Shift:
     found: list[Finding] = field(default_factory=list)  # by the last look
     ended: bool = False
     taker: Taker | None = None
+    _amiss: str = ""
 
     def goes_on(self) -> None:
         """Let it run to its end."""
@@ -133,12 +134,10 @@ class Shift:
         finally:
             self.looks += 1
         amiss = {each.fault for each in self.found if not each.holds}
+        if amiss and not self.there:
+            self.amiss("users are harmed, and by no fault of the shift")
         for one in [*self.there]:
-            if (
-                {"", bare(one.coming.fault)} & amiss
-                if self._alone(one)
-                else (bare(one.coming.fault) in amiss)
-            ):
+            if self._met(one, amiss):
                 one.clear = 0
                 if not one.felt:
                     one.felt = True
@@ -149,11 +148,14 @@ class Shift:
                 self.there.remove(one)
                 one.over = True
                 self.journal.add(Event.CLEAR, number=one.number, fault=one.coming.fault)
-                self.term.say(f"{_clock()} All users are served again.")
+                self.term.say(f"{_clock()} Page {one.number}: its users are served again.")
 
-    def _alone(self, one: There) -> bool:
-        """Whether what no measure of one fault tells can only come from this one."""
-        return self.there == [one]
+    def _met(self, one: There, amiss: Collection[str]) -> bool:
+        """Return whether users meet a fault, by the faults whose measures do not hold.
+
+        What no measure of one fault tells, such as a wrong answer, counts if it is there alone.
+        """
+        return bare(one.coming.fault) in amiss or ("" in amiss and self.there == [one])
 
     def _page(self, one: There) -> None:
         self.journal.add(Event.FELT, number=one.number, fault=one.coming.fault)
@@ -194,8 +196,10 @@ class Shift:
         self.journal.add(Event.VISITED, visits=len(told), lost=told.count("lost"))
 
     def amiss(self, text: str) -> None:
-        """Note what could not be done or measured."""
-        self.journal.add(Event.AMISS, text=text)
+        """Note what could not be done or measured, once as long as it does not change."""
+        if text != self._amiss:
+            self.journal.add(Event.AMISS, text=text)
+        self._amiss = text
 
 
 def _clock() -> str:

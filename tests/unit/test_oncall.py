@@ -112,7 +112,11 @@ def test_a_fault_comes_is_paged_named_and_repaired(
     events = [event["event"] for event in its.journal.events()]
     assert events.index("came") < events.index("felt") < events.index("clear")
     said = capsys.readouterr().out
-    assert "PAGE 1" in said and "All users are served again" in said and "mtu" not in said.lower()
+    assert (
+        "PAGE 1" in said
+        and "Page 1: its users are served again" in said
+        and "mtu" not in said.lower()
+    )
 
 
 def test_the_page_shows_what_was_paged(engine: FakeEngine, tmp_path: Path) -> None:
@@ -130,6 +134,17 @@ def test_a_fault_that_is_left_goes_by_itself_and_can_return(
     assert [one.itself for one in told.incidents] == [True, True]
     assert [one.repaired for one in told.incidents] == [None, None]
     assert told.visits > told.lost > 0 and told.amiss == []
+
+
+def test_harm_that_no_fault_of_the_shift_does_is_told_once(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    its = Played(engine, tmp_path, Coming(500, "mtu", 60))
+    its.at(30, its.type("ip link set dev eth0 mtu 100"))
+    its.at(300, its.type("ip link set dev eth0 mtu 1500"))
+    told = its.told()
+    assert told.amiss == ["users are harmed, and by no fault of the shift"]
+    assert [one.fault for one in told.incidents] == ["mtu"] and told.lost > 0
 
 
 def test_what_cannot_come_is_told_and_the_shift_goes_on(engine: FakeEngine, tmp_path: Path) -> None:
