@@ -166,6 +166,8 @@ def _facts(verdict: Verdict, usage: Usage) -> results.AgentTrial:
         found["later"] = verdict.later
     if verdict.aborted:
         found["aborted"] = verdict.aborted
+    if verdict.decoys:
+        found["decoys"] = verdict.decoys
     return found
 
 
@@ -197,7 +199,9 @@ def _words(trial: Trial) -> str:
     named = ", ".join(trial.diagnosis.causes) if trial.diagnosis else ""
     served = "are served" if trial.agent and trial.agent["repaired"] else "are not served"
     how = ", it has ended a machine" if trial.agent and trial.agent.get("aborted") else ""
-    return f"the users {served}{how}, and it names {named or 'no fault'}"
+    astray = trial.agent.get("decoys", []) if trial.agent else []
+    led = f", led astray by {', '.join(astray)}" if astray else ""
+    return f"the users {served}{how}, and it names {named or 'no fault'}{led}"
 
 
 def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from faultlab.core.errors import BadInput, CannotRun, Problem
 
 _ERROR = -32000  # the first code that JSON-RPC leaves to servers
 _BEAT = 2.0  # seconds between two reports of progress
+_UNSAID = ("later", "aborted", "decoys")  # of a verdict, where it is empty
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class _Work:
                 _say(f"{self.case.name}: no result: {verdict}")
             else:
                 facts = asdict(verdict).items()
-                said = (f"{p} {its}" for p, its in facts if its or p not in ("later", "aborted"))
+                said = (f"{p} {its}" for p, its in facts if its or p not in _UNSAID)
                 _say(f"{self.case.name}: {', '.join(said)}")
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from shlex import quote
 
@@ -42,7 +42,8 @@ class Verdict:
     wrong". `false_alarm`: it names a fault although nothing is wrong. `seconds`: of the agent,
     without those in which it waited for a check.
     `later`: the minutes after which the users were measured again, if they were. `aborted`: by
-    whom the session was, if a machine ended or was started again in it.
+    whom the session was, if a machine ended or was started again in it. `decoys`: those that the
+    diagnosis takes for the fault.
     """
 
     repaired: bool
@@ -54,6 +55,7 @@ class Verdict:
     seconds: float
     later: float = 0.0
     aborted: str = ""
+    decoys: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,7 @@ class Session:
             seconds=round(self._ended - self._began - self._waited, 3),
             later=after,
             aborted=BY_THE_AGENT if self.aborted else "",
+            decoys=mystery.taken(self._run.lab, {answer["cause"]}),
         )
         self._run.record.event("verdict", **asdict(verdict))
         return verdict

@@ -40,7 +40,8 @@ class AgentTrial(TypedDict):
 
     `repaired`: the lab's check says yes after it. `cost` in US dollars. `later`: the minutes after
     which that was looked at again. `aborted`: by whom the trial was, if a machine ended in it.
-    `model`: the name and version of its model, as the agent says. Other keys are kept.
+    `model`: the name and version of its model, as the agent says. `decoys`: those that it took for
+    the fault. Other keys are kept.
     """
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
@@ -53,6 +54,7 @@ class AgentTrial(TypedDict):
     model: NotRequired[str]
     later: NotRequired[float]
     aborted: NotRequired[str]
+    decoys: NotRequired[list[str]]
 
 
 @dataclass(frozen=True)

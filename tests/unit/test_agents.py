@@ -461,6 +461,8 @@ class TestAdapter:
         assert done.repaired and done.cause and done.commands == 1
         facts = exam._facts(done, usage.model_copy(update={"model": "larch-2"}))
         assert facts["model"] == "larch-2" and "model" not in exam._facts(done, usage)
+        astray = replace(done, decoys=["old-overflow"])
+        assert exam._facts(astray, usage)["decoys"] == ["old-overflow"] and "decoys" not in facts
 
     @pytest.mark.parametrize(
         ("command", "why"),
