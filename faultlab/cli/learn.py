@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from click import argument, option
+from click import Choice, argument, option
 
 from faultlab.cli.verb import ENGINE, EVENTS, LAB, MINUTES, many, verb
 from faultlab.core import defaults
@@ -167,14 +167,20 @@ def oncall(
 @option("--resource", required=True, metavar="WORD", help="resource, or none")
 @option("--cause", required=True, metavar="WORD", help="cause, or none")
 @option("--also", is_flag=True, help="one more fault, beside the answer before")
-def diagnose(term: Terminal, component: str, resource: str, cause: str, *, also: bool) -> object:
+@option(
+    "--lab",
+    type=Choice((defaults.MYSTERY, defaults.ONCALL)),
+    help="what is answered, if both are up",
+)
+def diagnose(
+    term: Terminal, component: str, resource: str, cause: str, *, also: bool, lab: str | None
+) -> object:
     """Answer what is wrong in the mystery or the shift that is up, in the words of `terms`."""
     from faultlab.learn import mystery
     from faultlab.oncall import shift
 
-    if answer := shift.answered(component, resource, cause):
-        term.say("Noted. The report of the shift says if it was right.")
-        return answer
+    if shift.is_answered(lab):
+        return shift.answered(term, component, resource, cause)
     return mystery.diagnose(term, component, resource, cause, also=also)
 
 

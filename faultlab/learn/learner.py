@@ -187,6 +187,8 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run: str, found: list[Fin
         term.say(f"  {command:<36} {what}".rstrip())
     if lab.blind:
         term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
+        if lab.folders:
+            term.command("faultlab diagnose … --also     each further fault")
     return Started(lab.alias, "pass", run, machines, lab.ticket, as_found(found))
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from faultlab.core import lock
 from faultlab.core.command import uninterrupted
-from faultlab.core.defaults import ONCALL
+from faultlab.core.defaults import MYSTERY, ONCALL
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -307,13 +307,26 @@ def again(term: Terminal, run_id: str) -> report.Report:
     return told
 
 
-def answered(component: str, resource: str, cause: str) -> dict[str, str] | None:
-    """Note an answer in the shift that is up; None if none is. Raises BadInput for a wrong word."""
+def is_answered(lab: str | None) -> bool:
+    """Return whether an answer is for the shift. Raises BadInput if a mystery is up as well.
+
+    `lab`: which of the two was named.
+    """
+    if lab is not None or _up() is None:
+        return lab == ONCALL
+    if placement.up(MYSTERY):
+        raise BadInput("A mystery and a shift are up.", f"faultlab diagnose --lab {MYSTERY} …")
+    return True
+
+
+def answered(term: Terminal, component: str, resource: str, cause: str) -> dict[str, str]:
+    """Note an answer in the shift that is up. Raises BadInput for a wrong word, CannotRun."""
     journal = _up()
     if journal is None:
-        return None
+        raise CannotRun("No shift is up.", f"faultlab {ONCALL}")
     answer = mystery.answered(component, resource, cause)
     journal.add(Event.ANSWERED, **answer)
+    term.say("Noted. The report of the shift says if it was right.")
     return answer
 
 

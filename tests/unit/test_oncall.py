@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.core.defaults import ONCALL
+from faultlab.core.defaults import MYSTERY, ONCALL
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -21,6 +21,7 @@ from faultlab.oncall.journal import FILE, Event, Journal
 from faultlab.oncall.plan import Coming, Plan, drawn
 from faultlab.oncall.shift import Shift
 from faultlab.run import together
+from faultlab.run.record import READY
 from faultlab.run.run import Run
 from tests.unit.conftest import Run as Verbs
 from tests.unit.fake import FakeEngine, only_fake
@@ -185,6 +186,21 @@ def test_without_a_shift_its_verbs_say_so(faultlab: Verbs, engine: FakeEngine) -
     assert got.code == 3 and "No oncall is up." in got.err and "faultlab oncall" in got.err
     got = faultlab("diagnose", "--component", "web", "--resource", "network", "--cause", "mtu")
     assert got.code == 3 and "No mystery is up." in got.err
+
+
+def test_an_answer_goes_to_what_is_up(faultlab: Verbs, engine: FakeEngine, tmp_path: Path) -> None:
+    words = ["diagnose", "--component", "web", "--resource", "network", "--cause", "mtu"]
+    assert faultlab(*words, "--lab", "oncall").code == 3
+    its = Played(engine, tmp_path, Coming(0, "mtu", 60))
+    its.run.record.event(READY)
+    assert "Noted." in faultlab(*words).out
+    assert Journal(its.run.record.folder).events()[-1]["cause"] == "mtu"
+    other = Run.begin(engine, labs.load("mtu").called(MYSTERY), stack_name(MYSTERY), collects=False)
+    other.record.event(READY)
+    got = faultlab(*words)
+    assert got.code == 2 and "A mystery and a shift are up." in got.err
+    assert "Answer 1 is recorded" in faultlab(*words, "--lab", "mystery").out
+    assert "Noted." in faultlab(*words, "--lab", "oncall").out
 
 
 def test_the_labs_that_come_by_default_were_proven_together() -> None:
