@@ -21,7 +21,8 @@ from faultlab.engine.vm import libvirt
 from faultlab.lab import images
 from tests.unit.conftest import REPO, Project, Run
 
-SHARED = ("labs", "images", "checks", "tools", "setup", "deploy")
+SHARED = ("labs", "decoys", "images", "checks", "tools", "setup", "deploy")
+DOCS = tuple(f"docs/{name}.json" for name in ("decoys", "judge", "together"))
 
 
 @pytest.fixture
@@ -255,7 +256,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_the_wheel_has_all_that_git_has(wheel: zipfile.ZipFile) -> None:
-    others = ("Vagrantfile", "collection.toml", "docs/judge.json")  # links in release/share
+    others = ("Vagrantfile", "collection.toml", *DOCS)  # links in release/share
     listed = ["git", "ls-files", "-z", "--", "faultlab", *others, *SHARED]
     done = subprocess.run(listed, cwd=REPO, capture_output=True, text=True, check=True)
     inside = {i.filename: i for i in wheel.infolist() if ".dist-info/" not in i.filename}
