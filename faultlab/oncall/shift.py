@@ -37,6 +37,7 @@ _EACH = 15.0  # seconds from the begin of one look to the next, at least
 _CLEAR = 2  # looks without it after which a fault counts as repaired
 _VISITS = 5  # to each page, after each look
 _HOURS = 12.0  # a shift takes at most so long
+_COLLECTED = 7200.0  # seconds of the longest shift whose counters are recorded
 _HELP = "faultlab oncall --help"
 
 
@@ -260,7 +261,8 @@ def _run(
     run: Run | None = None
     try:
         with term.step("stack", "starting its containers") as step:
-            run = Run.begin(engine, lab, stack_name(ONCALL))
+            # Counters of two hours are 27 MB; more are not kept.
+            run = Run.begin(engine, lab, stack_name(ONCALL), collects=plan.seconds <= _COLLECTED)
             step.done(f"up: {', '.join(run.stack)}")
         with term.step("healthy", "measuring the stack before anything is wrong") as step:
             run.note = step.note

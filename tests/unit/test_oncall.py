@@ -23,6 +23,7 @@ from faultlab.oncall.shift import Shift
 from faultlab.run import together
 from faultlab.run.record import READY
 from faultlab.run.run import Run
+from tests.unit.conftest import REPO
 from tests.unit.conftest import Run as Verbs
 from tests.unit.fake import FakeEngine, only_fake
 
@@ -150,6 +151,18 @@ def test_what_cannot_come_is_told_and_the_shift_goes_on(engine: FakeEngine, tmp_
     told = its.told()
     assert [one.fault for one in told.incidents] == ["mtu"]
     assert any("missing-index could not come" in text for text in told.amiss)
+
+
+def test_the_report_in_the_manual_is_that_of_a_recorded_shift(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Made again from its journal, as `--report` does."""
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = next((REPO / "tests/recorded/shifts").iterdir())
+    told = report.made(folder.name, Journal(folder).events(), collection.ours())
+    report.show(Terminal(), told)
+    said = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    assert f"```\n{said}\n```" in (REPO / "docs/blind.md").read_text()
 
 
 def test_a_journal_whose_last_line_was_cut_off_is_read(tmp_path: Path) -> None:
