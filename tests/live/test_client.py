@@ -295,7 +295,7 @@ def test_nothing_that_root_does_on_client_passes_for_a_repair(lab_id: str) -> No
     [
         ("php-workers", "web"),
         ("php-workers", "client"),
-        ("missing-index", "app"),
+        ("missing-index", "web"),
         ("missing-index", "db"),
         ("missing-index", "client"),
         ("heap-oom", "app"),
