@@ -10,10 +10,8 @@ from faultlab.lab.measures import delay, ends, grows, share, steady
 from faultlab.probes import ab, nstat, sockets
 
 OVERFLOWS = "TcpExtListenOverflows"
-PARTS = 3  # of two seconds each at most
-# In each part. The kernel follows each visit for two minutes, and forgets how to follow more than
-# 262,144: five looks of 70,000 visits left the users without any page, and without names.
-VISITS = 10_000
+FEW = 0.0005  # of the visits that wait: too few to say no
+MORE = 2  # parts at most, where a few wait
 
 
 @dataclass(frozen=True)
@@ -25,22 +23,22 @@ class Inspection:
 
 
 def look(stack: Stack) -> ab.Look:
-    """Let some hundred users at a time visit the page, over new connections; return the worst part.
+    """Let some hundred users at a time visit the page for two seconds, over new connections.
 
-    How many of them meet a full queue is a matter of luck: the same server lost 4 visits of 22,600
-    in one part, and 79 to 278 of as many in the next three.
+    How many of them meet a full queue is a matter of luck: the same server lost 4 visits of 22,600,
+    and 79 to 278 of as many in the next three parts. So if a few wait, more come, and the worst
+    part counts. Not always: the kernel follows each visit for two minutes, 262,144 at most.
     """
-    parts = [
-        ab.visits(
-            stack.user(),
-            "http://web/",
-            visitors=stack.dice.randint(380, 460),
-            seconds=stack.pace.seconds(2),
-            most=VISITS,
-        )
-        for _ in range(PARTS)
-    ]
-    return ab.Look(max(parts, key=lambda part: part.slow_share))
+    worst = _part(stack)
+    for _ in range(MORE):
+        if 0 < worst.slow_share <= FEW:
+            worst = max(worst, _part(stack), key=lambda part: part.slow_share)
+    return ab.Look(worst)
+
+
+def _part(stack: Stack) -> ab.Visits:
+    visitors, seconds = stack.dice.randint(380, 460), stack.pace.seconds(2)
+    return ab.visits(stack.user(), "http://web/", visitors=visitors, seconds=seconds)
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -59,7 +57,7 @@ CHECK = Check(
             "Even the slowest visits are about as quick as before.",
             "The slowest visits take far longer than before.",
         ),
-        share("visits over half a second", "visits.slow_share", good=0.05, bad=0.2).says(
+        share("visits over half a second", "visits.slow_share", good=100 * FEW, bad=0.2).says(
             "Hardly any user waits half a second or longer.",
             "Some users wait half a second or longer.",
         ),
