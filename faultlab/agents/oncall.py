@@ -11,10 +11,10 @@ from faultlab.agents import adapter
 from faultlab.agents.agent import Agent
 from faultlab.agents.command import Output
 from faultlab.agents.session import Checked, Session
-from faultlab.core.errors import BadInput, Problem
+from faultlab.core.errors import Problem
 from faultlab.oncall.journal import Event
 from faultlab.oncall.shift import Shift, There
-from faultlab.run.phase import CHECK
+from faultlab.run.phase import CHECK, Phase
 from faultlab.run.readings import sentences
 
 _LOOKS = 3  # after a repair: one can have begun before it, and two must find nothing
@@ -44,11 +44,8 @@ class Paged(Session):
         self._shift.journal.add(Event.ANSWERED, **answer)
         return answer
 
-    def check(self) -> Checked:
+    def _measured(self, phase: Phase) -> Checked:
         """Wait for the next looks of the shift, and tell whether the page is over."""
-        if self.answer is None:
-            raise BadInput("Say what is wrong first: a check makes the diagnosis final.")
-        self._final = True
         until = self._shift.looks + _LOOKS
         while not self._there.over and self._shift.looks < until and not self._shift.ended:
             time.sleep(_POLL)

@@ -26,6 +26,7 @@ from faultlab.core.naming import flat
 from faultlab.lab.severity import AT
 
 FILE = "collection.toml"
+MARK = "~"  # between a lab and its decoys
 CHECK = "check.py"  # the check of a lab, in its folder
 PATH = "FAULTLAB_PATH"  # folders of collections, with a colon between two
 GROUP = "faultlab.collections"  # of entry points
@@ -123,7 +124,7 @@ class Collection(Strict):
 def bare(lab_id: str, *, dosed: bool = False) -> str:
     """Return the name of a lab in its collection; `dosed`: with its severity and decoys."""
     name = lab_id.rpartition("/")[2]
-    return name if dosed else re.split(f"[{AT}~]", name)[0]
+    return name if dosed else re.split(f"[{AT}{MARK}]", name)[0]
 
 
 def ours() -> Collection:

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
-from faultlab.lab.collection import Collection, bare
+from faultlab.lab.collection import MARK, Collection, bare
 from faultlab.lab.model import Decoy, Lab
 
-MARK = "~"  # between a lab and its decoys
 _MANUAL = "docs/decoys.md"
 
 

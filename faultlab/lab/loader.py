@@ -17,8 +17,7 @@ from faultlab.core.defaults import MYSTERY, ONCALL
 from faultlab.core.errors import BadInput
 from faultlab.lab import collection, decoys, incident
 from faultlab.lab.abilities import ABILITIES
-from faultlab.lab.collection import Collection, bare
-from faultlab.lab.decoys import MARK
+from faultlab.lab.collection import MARK, Collection, bare
 from faultlab.lab.model import KERNEL, Decoy, Lab, Sign, Step, Truth
 from faultlab.lab.repair import Repair, Repairs
 from faultlab.lab.severity import AT

@@ -9,11 +9,11 @@ from faultlab.core.events import MAY_LACK
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
 from faultlab.learn import popular
-from faultlab.learn.learner import Found, as_found, as_seen
+from faultlab.learn.learner import Found, as_found
 from faultlab.run import late
 from faultlab.run.attached import attached
 from faultlab.run.phase import CHECK, LATER, Phase
-from faultlab.run.readings import sentences
+from faultlab.run.readings import as_seen, sentences
 from faultlab.run.record import GONE
 from faultlab.run.run import Run
 

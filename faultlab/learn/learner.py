@@ -20,6 +20,7 @@ from faultlab.learn import hints
 from faultlab.learn.commands import commands
 from faultlab.run import harmless, inject, placement
 from faultlab.run.attached import attached
+from faultlab.run.readings import as_seen
 from faultlab.run.record import GAVE_UP, READY, Record
 from faultlab.run.run import Run
 
@@ -257,11 +258,6 @@ def down(term: Terminal, lab_id: str) -> Removed:
     if engine.stays:
         term.say(engine.stays)
     return Removed(lab_id, was, engine.stays)
-
-
-def as_seen(lab: Lab, findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings as a learner may see them: those of a mystery do not name their fault."""
-    return [each.unnamed if lab.blind else each for each in findings]
 
 
 def as_found(findings: Iterable[Finding]) -> list[Found]:

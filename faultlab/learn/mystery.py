@@ -18,7 +18,8 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import curriculum, vocabulary
 from faultlab.lab import loader as labs
-from faultlab.lab.decoys import MARK, clash
+from faultlab.lab.collection import MARK
+from faultlab.lab.decoys import clash
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import learner
 from faultlab.run import harmless, inject, late, placement, together
@@ -252,7 +253,7 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
     if found.said:
         faults = len(truth) // _PER_FAULT
         term.say(f"You named {found.named} of {faults} faults, with {found.said} answers.")
-    leads = [FalseLead(d.id, d.title, d.why, d.id in found.decoys) for d in its.decoys]
+    leads = false_leads(its, found)
     for lead in leads:
         cost = f" You answered it: {_AGAIN} points." if lead.taken else ""
         term.say(f"A false lead: {lead.title}. {lead.why}{cost}")
@@ -302,6 +303,11 @@ def _keyed(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def taken(lab: Lab, causes: Container[str]) -> list[str]:
     """Return the decoys of a lab that one of these answers has taken for its fault."""
     return [decoy.id for decoy in lab.decoys if labs.suggested(lab, decoy).cause in causes]
+
+
+def false_leads(lab: Lab, score: Score) -> list[FalseLead]:
+    """Return the decoys of a lab, and which of them this score has as taken for its fault."""
+    return [FalseLead(d.id, d.title, d.why, d.id in score.decoys) for d in lab.decoys]
 
 
 def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:

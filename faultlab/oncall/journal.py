@@ -6,12 +6,12 @@ The shift and the verbs in other terminals append to it. A line is written at on
 from __future__ import annotations
 
 import json
-import os
 import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from faultlab.core import paths
 from faultlab.core.errors import BadInput
 
 FILE = "shift.jsonl"
@@ -38,16 +38,10 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
 
-    def add(self, event: Event, **facts: Any) -> dict[str, Any]:
-        """Append an event with the time of now, and return it."""
+    def add(self, event: Event, **facts: Any) -> None:
+        """Append an event with the time of now. Raises CannotRun if it cannot be written."""
         row = {"t": round(time.time(), 3), "event": str(event), **facts}
-        line = json.dumps(row, ensure_ascii=False) + "\n"
-        there = os.open(self._file, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o644)
-        try:
-            os.write(there, line.encode())
-        finally:
-            os.close(there)
-        return row
+        paths.add_line(self._file, json.dumps(row, ensure_ascii=False))
 
     def events(self) -> list[dict[str, Any]]:
         """Return what happened so far, without a last line that was cut off. Raises BadInput."""

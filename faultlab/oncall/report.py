@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from faultlab.core.terminal import Terminal
 from faultlab.lab import loader as labs
 from faultlab.lab.collection import Collection
-from faultlab.lab.model import Truth
+from faultlab.lab.model import Lab, Truth
 from faultlab.oncall.journal import Event
 
 
@@ -125,7 +126,7 @@ def pages(events: Sequence[dict[str, Any]], its: Collection) -> list[Page]:
     ends = {e["number"] for e in events if e["event"] in (Event.CLEAR, Event.WENT)}
     felt = [e for e in events if e["event"] == Event.FELT]
     return [
-        Page(e["number"], e["t"], labs.load_in(its, e["fault"]).ticket, e["number"] in ends)
+        Page(e["number"], e["t"], _lab(its, e["fault"]).ticket, e["number"] in ends)
         for e in reversed(felt)
     ]
 
@@ -142,13 +143,18 @@ def _there(events: Sequence[dict[str, Any]], when: float, ended: float) -> list[
     return [e for e in came if e["t"] <= when <= _over(events, e["number"], ended)]
 
 
+@cache  # each view of a page asks for them, and each answer for each fault
+def _lab(its: Collection, fault: str) -> Lab:
+    return labs.load_in(its, fault)
+
+
 def _truth(its: Collection, fault: str) -> Truth:
-    return labs.load_in(its, fault).truth
+    return _lab(its, fault).truth
 
 
 def _homes(its: Collection, fault: str, truth: Truth) -> list[str]:
     """Return the machine of a daemon that is at fault; none if the component is a machine."""
-    home = labs.load_in(its, fault).services.daemons.get(truth.component)
+    home = _lab(its, fault).services.daemons.get(truth.component)
     return [home] if home else []
 
 

@@ -21,6 +21,11 @@ def shows(lab: Lab, evidence: Iterable[Finding]) -> bool:
     return (any if lab.several else all)(finding.holds for finding in evidence)
 
 
+def as_seen(lab: Lab, findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings as a learner may see them: those of a mystery do not name their fault."""
+    return [each.unnamed if lab.blind else each for each in findings]
+
+
 def sentences(found: Iterable[Finding]) -> list[str]:
     """Return the sentences of the findings for a learner, each one once."""
     return list(dict.fromkeys(finding.says for finding in found if finding.says))

@@ -25,6 +25,7 @@ from faultlab.lab.model import Lab, Step
 from faultlab.run import inject
 from faultlab.run.looks import PACE, Looks
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY, STILL, Phase
+from faultlab.run.readings import as_seen
 from faultlab.run.record import Record
 from faultlab.run.timeline import Timeline
 
@@ -251,8 +252,7 @@ class Run(Looks):
 
     def _amiss(self, findings: Iterable[Finding]) -> list[str]:
         """Return in words what does not hold; a mystery does not name the fault."""
-        seen = (each.unnamed if self.lab.blind else each for each in findings)
-        return [each.words for each in seen if not each.holds]
+        return [each.words for each in as_seen(self.lab, findings) if not each.holds]
 
     def again(self) -> None:
         """Bring up a fresh stack, which is judged against the same healthy phase.

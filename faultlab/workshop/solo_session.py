@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from faultlab.core import naming
+from faultlab.core import naming, paths
 from faultlab.core.defaults import AUTO, ONCALL
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.engine.docker import docker_list
@@ -254,7 +254,7 @@ def _pages_of(run: str) -> tuple[Page, ...]:
     """Return the pages of a shift; none without one, or while it begins."""
     with suppress(Problem):
         if run:
-            events = Journal(Record.read(run).folder).events()
+            events = Journal(paths.runs() / run).events()
             return tuple(report.pages(events, collection.ours()))
     return ()
 

@@ -5,12 +5,13 @@ projector's never does, and it has numbers instead of names.
 """
 
 import re
+from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
 from faultlab.lab import loader as labs
 from faultlab.lab import vocabulary
-from faultlab.learn import hints
+from faultlab.learn import hints, mystery
 from faultlab.workshop.documents import Place, html
 from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, Turn
 from faultlab.workshop.session import Session
@@ -105,10 +106,7 @@ def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
         "lab": lab.alias,
         "title": lab.title,
         "truth": lab.truth.model_dump(),
-        "leads": [
-            {"title": each.title, "why": each.why, "taken": each.id in score.decoys}
-            for each in lab.decoys
-        ],
+        "leads": [asdict(lead) for lead in mystery.false_leads(lab, score)],
         "right": score.right,
         "points": score.points,
         "of": score.of,

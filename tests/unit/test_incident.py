@@ -14,8 +14,7 @@ from faultlab.lab import checks
 from faultlab.lab import loader as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.incident import clash
-from faultlab.learn import learner
-from faultlab.run import digest, rotation
+from faultlab.run import digest, readings, rotation
 from faultlab.run.run import Run as LabRun
 from tests.unit.conftest import Project, Run
 
@@ -45,8 +44,8 @@ def test_it_is_judged_by_the_checks_of_its_labs() -> None:
 def test_what_a_mystery_shows_names_no_part() -> None:
     lab = labs.load("mtu+gzip")
     found = [Finding("gzip: pages", 1, "", "", holds=False, fault="gzip")]
-    assert [each.name for each in learner.as_seen(lab, found)] == ["gzip: pages"]
-    assert [each.name for each in learner.as_seen(lab.called(MYSTERY), found)] == ["pages"]
+    assert [each.name for each in readings.as_seen(lab, found)] == ["gzip: pages"]
+    assert [each.name for each in readings.as_seen(lab.called(MYSTERY), found)] == ["pages"]
     for its, said in ((lab, "gzip: pages: "), (lab.called(MYSTERY), "pages: ")):
         run = cast("LabRun", SimpleNamespace(lab=its))
         assert LabRun._amiss(run, found)[0].startswith(said)
