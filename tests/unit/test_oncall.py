@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from faultlab.agents.oncall import Paged
 from faultlab.core.defaults import MYSTERY, ONCALL
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
@@ -19,7 +20,7 @@ from faultlab.lab.collection import bare
 from faultlab.oncall import report
 from faultlab.oncall.journal import FILE, Event, Journal
 from faultlab.oncall.plan import Coming, Plan, drawn
-from faultlab.oncall.shift import Shift
+from faultlab.oncall.shift import Shift, There
 from faultlab.run import together
 from faultlab.run.record import READY
 from faultlab.run.run import Run
@@ -221,6 +222,23 @@ def test_the_labs_that_come_by_default_were_proven_together() -> None:
     pool = [labs.load(name) for name in sorted({name for pair in pairs for name in pair})]
     plan = drawn(pool, 2400, 1, pairs)
     assert labs.load(labs.AND.join(plan.kinds)).several
+
+
+def test_an_agent_with_a_page_is_noted_and_answered(engine: FakeEngine, tmp_path: Path) -> None:
+    its = Played(engine, tmp_path, Coming(0, "mtu", 600))
+    there = There(1, its.shift.plan.comings[0], labs.load("mtu"))
+    paged = Paged(its.shift, there)
+    with pytest.raises(BadInput, match="Say what is wrong first"):
+        paged.check()
+    for command in ("echo one", "echo two"):
+        assert paged.run("web", command).code == 0
+    paged.diagnose(**labs.load("mtu").truth.model_dump())
+    there.over = True
+    assert paged.check().fixed
+    with pytest.raises(BadInput, match="final"):
+        paged.diagnose("web", "network", "gzip")
+    noted = [event["event"] for event in its.journal.events()]
+    assert (noted.count("looked"), noted.count("answered")) == (1, 1)
 
 
 def test_a_page_goes_to_the_webhook(engine: FakeEngine, tmp_path: Path) -> None:
