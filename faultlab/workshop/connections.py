@@ -32,6 +32,7 @@ from faultlab.workshop.tty import MOST_BYTES
 # Connections of one address: a class behind one router has this many for each seat, and some more.
 _FOR_A_SEAT, _MORE = 20, 100
 _PATIENCE = 10.0  # seconds: for a request, for a response that is not read, for an end
+_AT_ONCE = 16  # connections that are accepted before anything else happens
 _NOT_TAKEN = 256 * 1024  # bytes of responses that can wait for a client that does not read them
 _OWING = (h11.IDLE, h11.SEND_BODY)  # the states of a client that has not sent a whole request
 
@@ -265,9 +266,18 @@ class Gate(socket.socket):
     def __init__(self, line: socket.socket, places: Places) -> None:
         super().__init__(line.family, line.type, line.proto, socket.dup(line.fileno()))
         self._places = places
+        self._at_once = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. Raises ConnectionAbortedError for one too many."""
+        """Accept a connection. Raises ConnectionAbortedError for one too many.
+
+        asyncio accepts all that wait before it looks at any. After a moment without CPU they are
+        more than may come at once, and whoever asks would be dropped with those that do not. So it
+        is sent on after a few, and comes back.
+        """
+        self._at_once = (self._at_once + 1) % _AT_ONCE
+        if self._at_once == 0:
+            raise BlockingIOError
         found, peer = super().accept()
         if self._places.comes(_network(peer)):
             return found, peer

@@ -155,7 +155,13 @@ class Served:
     """A class on a port of loopback, and its clients."""
 
     def __init__(
-        self, session: Fake, keys: Keys, port: int, site: Site, front: connections.Server
+        self,
+        session: Fake,
+        keys: Keys,
+        port: int,
+        site: Site,
+        front: connections.Server,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.session = session
         self.stacks = session.stacks
@@ -163,6 +169,7 @@ class Served:
         self.keys = keys
         self.port = port
         self.front = front
+        self.loop = loop
         self.url = f"http://127.0.0.1:{port}"
 
     def headers(self, who: int | str | None, **more: str) -> dict[str, str]:
@@ -272,11 +279,17 @@ def served(
     site.ticks, site.terminals.apart = 0.1, apart
     front = connections.Server(site.app(), 3, *tls, ready.set)
     front.places.patience = patience
-    thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
+    loop = asyncio.new_event_loop()
+
+    def serve() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(front.serve(sockets=[line]))
+
+    thread = threading.Thread(target=serve)
     thread.start()
     try:
         assert ready.wait(10)
-        it = Served(session, keys, line.getsockname()[1], site, front)
+        it = Served(session, keys, line.getsockname()[1], site, front, loop)
         for seat in (1, 2, 3):
             it.wait(seat, "red")
         yield it

@@ -132,6 +132,19 @@ def test_others_at_an_address_whose_connections_are_used_up(here: Served) -> Non
             line.close()
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_many_have_come_while_the_server_could_not_look(first: bool, here: Served) -> None:
+    """On a busy machine: whoever asks is answered, whether the silent came before or after."""
+    here.loop.call_soon_threadsafe(time.sleep, 1)  # as a machine that has no CPU for it
+    many = range(here.front.places.most)
+    asks = here.connect(here.head(None, "GET / HTTP/1.1")) if first else None
+    lines = [here.connect() for _ in many]
+    asks = asks or here.connect(here.head(None, "GET / HTTP/1.1"))
+    assert b" 200 " in response(asks)
+    for line in (asks, *lines):
+        line.close()
+
+
 def test_a_limit_for_all_addresses(here: Served) -> None:
     here.front.places.in_all = 50
     lines = []
