@@ -21,6 +21,7 @@ from faultlab.core import archive, lock
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import case_name, stack_name
 from faultlab.engine.contract import Engine, Say
+from faultlab.lab import loader as labs
 from faultlab.lab import vocabulary
 from faultlab.lab.model import NO_FAULT, Lab, Step
 from faultlab.lab.outage import Outage
@@ -202,7 +203,7 @@ class Session:
             seconds=round(self._ended - self._began - self._waited, 3),
             later=after,
             aborted=BY_THE_AGENT if self.aborted else "",
-            decoys=mystery.taken(self._run.lab, {answer["cause"]}),
+            decoys=labs.taken(self._run.lab, {answer["cause"]}),
         )
         self._run.record.event("verdict", **asdict(verdict))
         return verdict

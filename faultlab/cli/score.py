@@ -14,12 +14,15 @@ from faultlab.core.terminal import Terminal
     "--all --repeat 3 --json result.json",
     "--all --hours 2",
     "./my-tool --labs mtu,iptables-drop",
+    "./my-tool --labs fpm-backlog,port-range --severities",
+    "./my-tool --labs mtu+regex,mtu~old-overflow",
     "--all --engine kubernetes --jobs 50",
     "tshark --from mtu.bundle.tar.gz",
 )
 @many("tools", "a folder in tools/, or any other (./NAME)")
 @option("--all", "everything", is_flag=True, help="examine every tool in tools/")
 @option("--labs", metavar="LAB,LAB", help="use only these labs (all that run here)")
+@option("--severities", is_flag=True, help="use each lab at all of its severities")
 @option("--repeat", default=1, metavar="N", help="how often to examine each (1)")
 @option("--seed", default=0, metavar="S", help="seed of the random order (0)")
 @option("--crowd", is_flag=True, help="let all tools look at the same time")
@@ -52,7 +55,7 @@ def score(
     from faultlab.score import exam, tool
 
     names = [*tools, *(tool.ids() if everything else [])]
-    if bundle and labs:
+    if bundle and (labs or how["severities"]):
         raise BadInput("--from takes the lab of its bundle, so --labs has no use with it.")
     if bundle and how["wanted"] != "local":
         raise BadInput("--from replays a bundle on this machine, so --engine has no use with it.")

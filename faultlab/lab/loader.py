@@ -5,7 +5,7 @@ exit code is 2.
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import combinations
@@ -122,6 +122,11 @@ def chosen(lab_ids: Sequence[str], everything: bool, verb: str) -> list[Lab]:
 def suggested(lab: Lab, decoy: Decoy) -> Truth:
     """Return the wrong answer that a decoy of this lab suggests."""
     return load_in(lab.collection, decoy.suggests).truth
+
+
+def taken(lab: Lab, causes: Container[str]) -> list[str]:
+    """Return the decoys of a lab that one of these causes has taken for its fault."""
+    return [decoy.id for decoy in lab.decoys if suggested(lab, decoy).cause in causes]
 
 
 def truths(lab: Lab) -> list[Truth]:

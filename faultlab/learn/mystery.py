@@ -6,7 +6,7 @@ the correct answer.
 """
 
 import random
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any
@@ -300,11 +300,6 @@ def _keyed(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {f"{i}. {part}": word for i, one in enumerate(each, 1) for part, word in one.items()}
 
 
-def taken(lab: Lab, causes: Container[str]) -> list[str]:
-    """Return the decoys of a lab that one of these answers has taken for its fault."""
-    return [decoy.id for decoy in lab.decoys if labs.suggested(lab, decoy).cause in causes]
-
-
 def false_leads(lab: Lab, score: Score) -> list[FalseLead]:
     """Return the decoys of a lab, and which of them this score has as taken for its fault."""
     return [FalseLead(d.id, d.title, d.why, d.id in score.decoys) for d in lab.decoys]
@@ -351,7 +346,7 @@ def scored(lab: Lab, record: Record) -> Score:
         hints=sum(lab.hint[number - 1].cost for number in record.hints),
         answers=len(answers) if lab.folders else sum(map(len, answers)),
         minutes=(events[-1]["t"] - next((e["t"] for e in events if e["event"] == "ready"), 0)) / 60,
-        decoys=taken(lab, causes),
+        decoys=labs.taken(lab, causes),
     )
     if not lab.folders:
         return found

@@ -41,6 +41,7 @@ def score(
     seed: int,
     json_file: str | None,
     network: bool,
+    severities: bool = False,
     crowd: bool = False,
     hours: float | None = None,
     wanted: str = "local",
@@ -51,6 +52,8 @@ def score(
     examined = _examined(names)
     _refuse(examined, repeat, wanted, jobs, hours)
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ours()]
+    if severities:
+        chosen = [row for lab in chosen for row in labs.rows(lab)]
     way = CROWD if crowd else ALONE
     with results.opened(json_file, _FILE, "score") as kept:
         places = placement.places_of(term, chosen, wanted)

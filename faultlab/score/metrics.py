@@ -97,9 +97,18 @@ class Disagreement:
 
 
 def of_way(results: Results, way: Way) -> Results:
-    """Return the trials of today's tools that were made in one way, without floors and agents."""
+    """Return the trials of today's tools that were made in one way, without floors and agents.
+
+    Nor those at a severity that no user feels: there silence is right, and so is an alarm.
+    """
     return results.only(
-        lambda t: t.way == way and t.phase in PHASES and t.agent is None and results.current(t)
+        lambda t: (
+            t.way == way
+            and t.phase in PHASES
+            and t.agent is None
+            and results.current(t)
+            and not labs.loaded(t.lab).silent
+        )
     )
 
 

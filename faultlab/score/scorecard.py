@@ -10,9 +10,18 @@ from faultlab.core import text
 from faultlab.core.events import MAY_LACK
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
-from faultlab.score import agent_metrics, baselines, metrics, noise_baseline, results, tables
+from faultlab.score import (
+    agent_metrics,
+    baselines,
+    dimensions,
+    metrics,
+    noise_baseline,
+    results,
+    tables,
+)
 from faultlab.score.agent_metrics import AgentRow
 from faultlab.score.compare import Better
+from faultlab.score.dimensions import DoseRow
 from faultlab.score.metrics import Cell, Disagreement, ToolRow
 from faultlab.score.noise_baseline import Cost, Floor
 from faultlab.score.results import ALONE, CROWD, Results, Way
@@ -42,6 +51,17 @@ class RowFacts:
     informed: float | None
 
 
+@dataclass(frozen=True)
+class CompanyFacts:
+    """One tool where a fault was not alone: precision, recall, whole answers, and led astray."""
+
+    tool: str
+    right: ShareFacts
+    found: ShareFacts
+    whole: ShareFacts
+    astray: ShareFacts
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scorecard:
     """The figures of a score. `seed`, `machine`: how and where it was made.
@@ -64,6 +84,8 @@ class Scorecard:
     better: list[Better]
     floors: list[Floor]
     costs: list[Cost]
+    doses: list[DoseRow]
+    company: list[CompanyFacts]
     agents: list[AgentRow]
     cells: list[Cell]
     disagreements: list[Disagreement]
@@ -118,7 +140,7 @@ def _more(term: Terminal, kept: Results) -> None:
         named = ", ".join(tool for tool, its in groups.items() if its == group)
         term.say(f"Group {group}, which cannot be ranked: {named}.")
     for table in tables.tables(kept):
-        if table.title in (tables.COSTS, tables.AGENTS):
+        if table.title in (tables.DOSES, tables.COMPANY, tables.COSTS, tables.AGENTS):
             term.say()
             cells = [[_brief(c) if isinstance(c, Share) else c for c in row] for row in table.rows]
             term.table(table.headings, cells)
@@ -197,13 +219,24 @@ def facts(kept: Results) -> Scorecard:
         better=better,
         floors=noise_baseline.floors(kept),
         costs=noise_baseline.costs(kept),
+        doses=dimensions.doses(kept),
+        company=[
+            CompanyFacts(
+                row.tool, **{n: _share(s) for n, s in vars(row).items() if isinstance(s, Share)}
+            )
+            for row in dimensions.company(kept)
+        ],
         agents=agent_metrics.rows(kept),
         cells=[cell for each in metrics.cells(shown).values() for cell in each.values()],
         disagreements=metrics.disagreements(shown),
     )
 
 
+def _share(share: Share) -> ShareFacts:
+    return ShareFacts(share.of, share.happened, share.interval)
+
+
 def _row_facts(row: ToolRow) -> RowFacts:
     named = {name: getattr(row, name) for name in ("detects", "cause", "component", "false")}
-    shares = {n: ShareFacts(s.of, s.happened, s.interval) for n, s in named.items()}
+    shares = {name: _share(its) for name, its in named.items()}
     return RowFacts(**{**vars(row), **shares}, informed=row.informed)

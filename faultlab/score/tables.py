@@ -4,13 +4,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from faultlab.core.statistics import Share
-from faultlab.score import agent_metrics, baselines, compare, metrics, noise_baseline
+from faultlab.score import (
+    agent_metrics,
+    baselines,
+    compare,
+    dimensions,
+    metrics,
+    noise_baseline,
+)
 from faultlab.score.compare import Better
 from faultlab.score.metrics import ToolRow
 from faultlab.score.noise_baseline import ABOUT
 from faultlab.score.results import ALONE, CROWD, Results
 
 COSTS, AGENTS = "See what a look costs", "Compare the agents"
+DOSES = "See how weak a fault each tool still finds"
+COMPANY = "See what each tool makes of several faults and of false leads"
 
 Cell = Share | str
 
@@ -31,6 +40,8 @@ def tables(kept: Results) -> list[Table]:
     every = (
         _headline(kept, *ranking),
         _ranks(*ranking[1:]),
+        _doses(kept),
+        _company(kept),
         _floors(kept),
         _costs(kept),
         _agents(kept),
@@ -105,6 +116,38 @@ def _ranks(found: list[Better], groups: dict[str, int]) -> Table:
 
 def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _doses(kept: Results) -> Table:
+    rows = [
+        [
+            *(each.tool, each.lab, ", ".join(each.doses), each.felt or "-", each.caught or "-"),
+            *(", ".join(each.blind) or "-", ", ".join(each.early) or "-"),
+        ]
+        for each in dimensions.doses(kept)
+    ]
+    text = (
+        "Labs at several severities, the strongest first. “Weakest felt” is the weakest dose looked"
+        " at that users feel, “weakest caught” the weakest at which each look raised an alarm."
+        " “Blind at” are doses that users feel and the tool missed at least once. “Early at” are"
+        " doses that no user feels yet and the tool caught each time."
+    )
+    headings = ("tool", "lab", "doses", "weakest felt", "weakest caught", "blind at", "early at")
+    return Table(DOSES, text, headings, rows)
+
+
+def _company(kept: Results) -> Table:
+    rows = [
+        [each.tool, each.right, each.found, each.whole, each.astray]
+        for each in dimensions.company(kept)
+    ]
+    text = (
+        "Looks at several faults at once, and at false leads. “Named rightly” is the share of the"
+        " named causes that were there (precision), “found” the share of the faults that were named"
+        " (recall), “whole” the looks in which all were named and nothing else. “Led astray” are"
+        " looks in which a false lead was taken for the fault."
+    )
+    return Table(COMPANY, text, ("tool", "named rightly", "found", "whole", "led astray"), rows)
 
 
 def _floors(kept: Results) -> Table:

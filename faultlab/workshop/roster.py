@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from faultlab.lab import loader as labs
 from faultlab.learn import hints
-from faultlab.learn.mystery import Score, right, taken
+from faultlab.learn.mystery import Score, right
 from faultlab.run.late import announced
 from faultlab.workshop.journal import Entry, Event
 from faultlab.workshop.plan import ClassPlan
@@ -253,7 +253,7 @@ class Roster:
             hints=sum(costs),
             answers=len(turn.answers),
             minutes=turn.seconds(now) / 60,
-            decoys=taken(lab, {each["cause"] for each in turn.answers}),
+            decoys=labs.taken(lab, {each["cause"] for each in turn.answers}),
         )
 
 

@@ -161,6 +161,7 @@ class Served:
         port: int,
         site: Site,
         front: connections.Server,
+        *,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.session = session
@@ -289,7 +290,7 @@ def served(
     thread.start()
     try:
         assert ready.wait(10)
-        it = Served(session, keys, line.getsockname()[1], site, front, loop)
+        it = Served(session, keys, line.getsockname()[1], site, front, loop=loop)
         for seat in (1, 2, 3):
             it.wait(seat, "red")
         yield it

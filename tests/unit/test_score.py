@@ -20,7 +20,16 @@ from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
 from faultlab.run.phase import PHASES
-from faultlab.score import diagnosis, metrics, page, recording, results, scorecard, setups
+from faultlab.score import (
+    diagnosis,
+    dimensions,
+    metrics,
+    page,
+    recording,
+    results,
+    scorecard,
+    setups,
+)
 from faultlab.score import tool as tools
 from faultlab.score.diagnosis import Broken, Diagnosis, InstanceEnd, Said
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
@@ -561,3 +570,54 @@ def test_terms_name_no_lab(faultlab: Run) -> None:
     assert "mtu" in told["causes"] and "none" not in told["causes"]
     components = {"cache", "firewall", "mysql", "nginx", "php-fpm", "tomcat", "web"}
     assert set(told["components"]) == components
+
+
+def test_how_weak_a_fault_a_tool_still_finds() -> None:
+    def at(dose: str, *alarms: bool) -> list[Trial]:
+        lab = f"fpm-backlog@{dose}" if dose else "fpm-backlog"
+        return [trial("t", lab, "faulty", n, alarm=alarm) for n, alarm in enumerate(alarms)]
+
+    one = at("", True, True) + at("32", True, True) + at("64", True, False) + at("128", False)
+    (row,) = dimensions.doses(scored(*one, *at("", True), trial("t", "mtu", "faulty", alarm=True)))
+    assert row.doses == ["4", "32", "64", "128"]
+    assert (row.felt, row.caught, row.blind, row.early) == ("128", "32", ["64", "128"], [])
+    (row,) = dimensions.doses(scored(*at("64", False), *at("128", True)))
+    assert (row.doses, row.caught, row.blind) == (["64", "128"], "128", ["64"])
+    assert dimensions.doses(scored(*at("64", True, True))) == [], "one dose is no scale"
+
+
+def test_several_faults_and_false_leads() -> None:
+    lead = labs.load("mtu~old-overflow")
+    away = labs.suggested(lead, lead.decoys[0]).cause
+    several = [["mtu", "regex"], ["mtu"], ["mtu", "gzip"], ["mtu", "regex", "gzip", "nagle"]]
+    trials = [
+        trial("t", "mtu+regex", "faulty", n, alarm=True, causes=causes)
+        for n, causes in enumerate(several)
+    ]
+    trials += [
+        trial("t", "mtu~old-overflow", "faulty", n, alarm=True, causes=[cause])
+        for n, cause in enumerate(("mtu", away))
+    ]
+    trials += [trial("t", "mtu~old-overflow", "healthy", alarm=True, causes=[away])]
+    (row,) = dimensions.company(scored(*trials, trial("u", "mtu", "faulty", alarm=True)))
+    assert (row.right.happened, row.right.of) == (4, 5), "four causes at once are a list"
+    assert (row.found.happened, row.found.of) == (4, 8)
+    assert (row.whole.happened, row.whole.of) == (1, 4)
+    assert (row.astray.happened, row.astray.of) == (1, 2)
+
+
+def test_the_card_has_doses_and_company(tmp_path: Path, faultlab: Run) -> None:
+    file = tmp_path / "score.json"
+    at = ("fpm-backlog", "fpm-backlog@128", "mtu+regex", "mtu~old-overflow")
+    Results(file).add(
+        trial("t", lab, "faulty", alarm=lab != "fpm-backlog@128", causes=["mtu"]) for lab in at
+    )
+    done = faultlab("scorecard", str(file))
+    assert done.code == 0
+    assert all(len(line) <= 80 for line in done.out.splitlines()), done.out
+    card = json.loads(faultlab("scorecard", str(file), "--json").out)
+    assert [(row["lab"], row["caught"], row["blind"]) for row in card["doses"]] == [
+        ("fpm-backlog", "4", ["128"])
+    ]
+    assert card["company"][0]["found"]["happened"] == 1
+    assert "## See how weak a fault" in faultlab("scorecard", str(file), "--markdown").out
