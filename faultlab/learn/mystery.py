@@ -26,6 +26,7 @@ from faultlab.run import harmless, inject, late, placement, together
 from faultlab.run.attached import attached
 from faultlab.run.record import GAVE_UP, Record
 
+MOST_FAULTS = 3  # at once, as labs are proven together
 _CONTROLS = 0.2  # of the draws; without controls, "there is a fault" would always be right
 _TWINS = 3  # a lab with twins is drawn this many times as often
 _PART, _REPAIR, _AGAIN = 10, 10, 5  # points: for a correct part, for the repair, off for each retry
@@ -120,6 +121,17 @@ def candidates(tier: str | None, level: int | None) -> list[Lab]:
     return [lab for lab in every if lab in kept or (lab.control and lab.collection.root in stacks)]
 
 
+def drawable(tier: str | None, level: int | None, *, faults: int, decoys: int) -> list[Lab]:
+    """Return the labs to draw from with so many faults at once, and so many false leads.
+
+    Raises BadInput if none match.
+    """
+    found = candidates(tier, level)
+    if faults > 1:
+        found = together.proven_of(found, faults)
+    return with_leads(found, decoys)
+
+
 def with_leads(found: Sequence[Lab], decoys: int) -> list[Lab]:
     """Return the labs that can have so many false leads. Raises BadInput if none can."""
     if not decoys:
@@ -172,12 +184,10 @@ def start(
     """
     if decoys < 0:
         raise BadInput("--decoys takes a number from 0 up.", _HELP)
-    if faults < 1 or (hard and faults > 1):
-        raise BadInput("--faults takes a number from 1 up, and goes without --hard.", _HELP)
-    found = candidates(tier, level)
-    if faults > 1:
-        found = together.proven_of(found, faults)
-    found = with_leads(found, decoys)
+    if not 1 <= faults <= MOST_FAULTS or (hard and faults > 1):
+        most = f"from 1 to {MOST_FAULTS}"
+        raise BadInput(f"--faults takes a number {most}, and goes without --hard.", _HELP)
+    found = drawable(tier, level, faults=faults, decoys=decoys)
     if seed is None:
         seed = random.SystemRandom().randrange(10_000)
     with lock.hold(stack_name(MYSTERY), MYSTERY):
@@ -235,7 +245,7 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
             found = scored(run.lab, run.record)
         if not found.gave_up:
             _must_be_done(found)
-        truth, real = _keyed([each.model_dump() for each in _to_name(run.lab)]), run.lab.id
+        truth, real = truths(run.lab), run.lab.id
         lesson = inject.typable(run.lab.lesson, run.stack.name)
     its = labs.load(real)
     term.heading(f"It was {real.partition(MARK)[0]}: {its.title}")
@@ -293,6 +303,11 @@ def _to_name(lab: Lab) -> list[Truth]:
     return [fault.truth for fault in lab.fault] if lab.folders else [lab.truth]
 
 
+def truths(lab: Lab) -> dict[str, str]:
+    """Return what an answer is compared with, by the parts that a score has."""
+    return _keyed([each.model_dump() for each in _to_name(lab)])
+
+
 def _keyed(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the parts of an answer about one fault; `1. cause` and so on about several."""
     if len(each) == 1:
@@ -335,20 +350,33 @@ def _parts(answer: Mapping[str, str], truth: Truth) -> dict[str, bool]:
 def scored(lab: Lab, record: Record) -> Score:
     """Return the learner's score in this run so far."""
     events = record.events
-    answers = _answers(events)
+    return score(
+        lab,
+        _answers(events),
+        repaired=late.repaired(events),
+        gave_up=any(event["event"] == GAVE_UP for event in events),
+        hints=sum(lab.hint[number - 1].cost for number in record.hints),
+        minutes=(events[-1]["t"] - next((e["t"] for e in events if e["event"] == "ready"), 0)) / 60,
+    )
+
+
+def score(
+    lab: Lab, answers: Sequence[Sequence[dict[str, str]]], *, asked: bool = True, **reached: Any
+) -> Score:
+    """Return the score of these answers, each of which names one fault or several.
+
+    `asked`: whether a diagnosis is asked for. `reached`: the other fields of a score.
+    """
     said = answers[-1] if answers else []
     causes = {one["cause"] for each in answers for one in each}
     found = Score(
         answer=said[-1] if said else None,
-        right=right(lab, said[-1] if said else None),
-        repaired=late.repaired(events),
-        gave_up=any(event["event"] == GAVE_UP for event in events),
-        hints=sum(lab.hint[number - 1].cost for number in record.hints),
+        right=right(lab, said[-1] if said else None) if asked else {},
         answers=len(answers) if lab.folders else sum(map(len, answers)),
-        minutes=(events[-1]["t"] - next((e["t"] for e in events if e["event"] == "ready"), 0)) / 60,
         decoys=labs.taken(lab, causes),
+        **reached,
     )
-    if not lab.folders:
+    if not lab.folders or not asked:
         return found
     fitted = _fitted(lab, said)
     answer = [{part: its.get(part, "-") for part in Truth.model_fields} for its, _ in fitted]

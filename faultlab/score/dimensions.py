@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from faultlab.core.statistics import Share
 from faultlab.lab import loader as labs
-from faultlab.lab.collection import AT, bare
+from faultlab.lab.collection import bare
 from faultlab.lab.model import Lab
+from faultlab.lab.severity import AT
 from faultlab.run.phase import FAULTY
 from faultlab.score.metrics import GUESSES, grouped
 from faultlab.score.results import Results, Trial

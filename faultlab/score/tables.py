@@ -137,7 +137,7 @@ def _doses(kept: Results) -> Table:
 
 
 def _company(kept: Results) -> Table:
-    rows = [
+    rows: list[list[Cell]] = [
         [each.tool, each.right, each.found, each.whole, each.astray]
         for each in dimensions.company(kept)
     ]

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from faultlab.core.errors import BadInput
-from faultlab.lab.model import Limit
+from faultlab.lab.model import Limit, Truth
+from faultlab.learn import mystery
 from faultlab.workshop.access import Keys
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event
@@ -55,7 +56,7 @@ class Actions:
             case "hint":
                 await self.session.hint(seat)
             case "diagnose":
-                self.session.answer(seat, *_words(facts, "component", "resource", "cause"))
+                self.session.answer(seat, *_faults(facts))
             case "restart":
                 await self.session.restart(seat, *_words(facts, "daemon"))
             case "limit":
@@ -117,6 +118,16 @@ def _words(facts: dict[str, Any], *names: str) -> list[str]:
     if not all(isinstance(word, str) and len(word) < 100 for word in found):
         raise BadInput(f"Expected {', '.join(names)}.")
     return [str(word) for word in found]
+
+
+def _faults(facts: dict[str, Any]) -> list[list[str]]:
+    """Return the words for each fault of an answer, `also` the further ones. Raises BadInput."""
+    also = facts.get("also", [])
+    if not isinstance(also, list) or not all(isinstance(each, dict) for each in also):
+        raise BadInput("Expected a list of faults in also.")
+    if len(also) >= mystery.MOST_FAULTS:
+        raise BadInput(f"An answer names at most {mystery.MOST_FAULTS} faults.")
+    return [_words(each, *Truth.model_fields) for each in (facts, *also)]
 
 
 def _limit(facts: dict[str, Any]) -> Limit:

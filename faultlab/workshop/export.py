@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from jinja2 import Environment, FileSystemLoader
 from pydantic import Field
 
+from faultlab.lab.model import Truth
 from faultlab.run import judge_error
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.roster import WORDS, Roster
@@ -39,12 +41,18 @@ def rows(roster: Roster, now: float) -> Rows:
                     "checks": turn.checks,
                     "hints": len(turn.hints),
                     "answers": len(turn.answers),
-                    **{part: score.right.get(part) for part in ("component", "resource", "cause")},
+                    **{part: _right(score.right, part) for part in Truth.model_fields},
                     "points": score.points,
                     "of": score.of,
                 }
             )
     return found
+
+
+def _right(parts: Mapping[str, bool], part: str) -> bool | None:
+    """Return whether a part is right, of several faults for each; None if none was asked for."""
+    its = [right for name, right in parts.items() if name.rpartition(" ")[2] == part]
+    return all(its) if its else None
 
 
 def text(roster: Roster, journal: Journal, kind: str, now: float) -> str:

@@ -41,7 +41,8 @@ def _cpus() -> str:
 class Draw(Strict):
     """The number of labs to draw for each seat, as a mystery is drawn, from its own seed.
 
-    `hard`: as weak as users still feel them. `decoys`: so many false leads in each.
+    `hard`: as weak as users still feel them. `faults`: so many at once in each, of labs that were
+    proven together. `decoys`: so many false leads in each.
     """
 
     count: Annotated[int, Field(gt=0)]
@@ -49,11 +50,18 @@ class Draw(Strict):
     tier: str | None = None
     level: Annotated[int, Field(ge=1, le=5)] | None = None
     hard: bool = False
+    faults: Annotated[int, Field(ge=1, le=mystery.MOST_FAULTS)] = 1
     decoys: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> Draw:
+        if self.hard and self.faults > 1:
+            raise ValueError("expected either hard or several faults")
+        return self
 
     def candidates(self) -> list[Lab]:
         """Return the labs to draw from. Raises BadInput without one."""
-        return mystery.with_leads(mystery.candidates(self.tier, self.level), self.decoys)
+        return mystery.drawable(self.tier, self.level, faults=self.faults, decoys=self.decoys)
 
     def made(self, lab: Lab, seat: int) -> Lab:
         """Return a drawn lab as this seat gets it."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from faultlab.lab import loader as labs
-from faultlab.learn import hints
-from faultlab.learn.mystery import Score, right
+from faultlab.learn import hints, mystery
+from faultlab.learn.mystery import Score
 from faultlab.run.late import announced
 from faultlab.workshop.journal import Entry, Event
 from faultlab.workshop.plan import ClassPlan
@@ -52,7 +52,7 @@ class Turn:
     since: float | None = None
     hints: list[int] = field(default_factory=list)
     checks: int = 0
-    answers: list[dict[str, str]] = field(default_factory=list)
+    answers: list[list[dict[str, str]]] = field(default_factory=list)  # each names some faults
     findings: list[dict[str, Any]] = field(default_factory=list)
     faults_gone: list[int] = field(default_factory=list)  # their numbers, if there are several
     popular: list[str] = field(default_factory=list)  # public answers that are no repair by itself
@@ -187,7 +187,7 @@ class Roster:
             case Event.HINTED | Event.NO_HINT:
                 _hinted(turn, event)
             case Event.ANSWERED:
-                turn.answers.append(event["answer"])
+                turn.answers.append([event["answer"], *event.get("also", [])])
             case Event.CHECKED | Event.LOOKED:
                 self._seen(turn, event, now)
             case Event.GAVE_UP | Event.TIME_OVER:
@@ -244,16 +244,14 @@ class Roster:
         lab = labs.loaded(turn.lab)
         cost = self.plan.hint_cost
         costs = [lab.hint[n - 1].cost if cost is None else cost for n in turn.hints]
-        answer = turn.answers[-1] if turn.answers else None
-        return Score(
-            answer=answer,
-            right=right(lab, answer) if self.plan.blind else {},
+        return mystery.score(
+            lab,
+            turn.answers,
+            asked=self.plan.blind,
             repaired=turn.state == "green",
             gave_up=turn.gave_up,
             hints=sum(costs),
-            answers=len(turn.answers),
             minutes=turn.seconds(now) / 60,
-            decoys=labs.taken(lab, {each["cause"] for each in turn.answers}),
         )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -302,12 +302,17 @@ class Session:
         of_lab = len(labs.loaded(turn.lab).hint)
         return of_lab if self.plan.hints is None else min(of_lab, self.plan.hints)
 
-    def answer(self, seat: Seat, component: str, resource: str, cause: str) -> None:
-        """Record a diagnosis. Raises BadInput for an unknown word, CannotRun if it is too late."""
+    def answer(self, seat: Seat, *faults: Sequence[str]) -> None:
+        """Record a diagnosis: the component, the resource and the cause of each fault.
+
+        Raises BadInput for an unknown word, CannotRun if it is too late.
+        """
         self._must_be(seat, "red", "amber", "green")
         if seat.turn.told(self.plan.blind):  # after the debrief has opened
             raise CannotRun("The solution has already been shown.")
-        self.note(Event.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
+        first, *more = [mystery.answered(*fault) for fault in faults]
+        also = {"also": more} if more else {}
+        self.note(Event.ANSWERED, seat.number, answer=first, **also)
 
     def give_up(self, seat: Seat) -> None:
         """Record that a seat gives up, so that it sees the solution."""

@@ -53,8 +53,9 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "verdict": _verdict(turn),
         "findings": [_readable(found) for found in turn.findings],
         "popular": turn.popular,
-        "answer": turn.answers[-1] if turn.answers else None,
+        "answer": turn.answers[-1] if turn.answers else [],
         "answers": len(turn.answers),
+        "several": bool(lab.folders),
         "terms": vocabulary.meanings(lab) if plan.blind and shown else {},
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
@@ -105,7 +106,8 @@ def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
     return {
         "lab": lab.alias,
         "title": lab.title,
-        "truth": lab.truth.model_dump(),
+        "truth": mystery.truths(lab),
+        "answer": score.answer or {},
         "leads": [asdict(lead) for lead in mystery.false_leads(lab, score)],
         "right": score.right,
         "points": score.points,
@@ -127,7 +129,7 @@ def roster(session: Session) -> dict[str, Any]:
             "why": it.turn.why,
             "ended": session.ended(it),
             "refused": it.refused,
-            "answer": it.turn.answers[-1] if it.turn.answers else None,
+            "answer": it.turn.answers[-1] if it.turn.answers else [],
             "last": it.last,
         }
 

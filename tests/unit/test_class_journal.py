@@ -106,7 +106,7 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
         tokens = [it.keys.token(number) for number in (TRAINER, 1, 2, 3)]
     session = Fake(tmp_path)
     assert [seat.turn.state for seat in session.roster.seats] == ["red", "over", "red"]
-    assert session.roster.seat(1).turn.answers == [RIGHT]
+    assert session.roster.seat(1).turn.answers == [[RIGHT]]
     assert session.roster.seat(1).turn.hints == [2]  # the first one is about half a repair
     assert [Keys(tmp_path / "keys.json").token(number) for number in (TRAINER, 1, 2, 3)] == tokens
 

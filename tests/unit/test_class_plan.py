@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab import collection, services
 from faultlab.lab import loader as labs
-from faultlab.run import digest, harmless
+from faultlab.run import digest, harmless, together
 from faultlab.workshop import (
     plan,
     verbs,
@@ -60,6 +61,15 @@ def test_each_seat_has_a_draw_of_its_own(tmp_path: Path) -> None:
     assert all(len(set(one)) == 3 and "mtu" not in one for one in drawn)
     with pytest.raises(BadInput, match="at most 1: only so many"):
         draw.turns(1, {"gzip"})
+
+
+def test_a_draw_can_have_several_faults_at_once() -> None:
+    pairs = planned(labs=[], draw={"count": 3, "seed": 1, "faults": 2})
+    drawn = pairs.turns(1, {lab.id for lab in pairs.wanted()})
+    assert len(drawn) == 3 and all(lab.count("+") == 1 for lab in drawn), drawn
+    assert {*drawn} <= {lab.id for lab in together.proven()}
+    with pytest.raises(ValidationError, match="hard or several"):
+        planned(labs=[], draw={"count": 1, "faults": 2, "hard": True})
 
 
 def test_a_draw_can_be_hard_and_have_false_leads(

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from faultlab.lab import checks
 from faultlab.lab import loader as labs
+from faultlab.learn.mystery import Score
 from faultlab.workshop import (
     export,
     view,
@@ -57,6 +59,31 @@ def test_what_follows_from_the_events() -> None:
     assert (seen.points, seen.of) == (10 - cost - 5, 10)
 
 
+def test_an_answer_to_several_faults_at_once() -> None:
+    """Each fault has its parts; one that is not named earns none, and one too many costs."""
+    other = labs.load("regex").truth.model_dump()
+    wrong = {"component": "db", "resource": "cpu", "cause": "missing-index"}
+
+    def points(*answers: list[dict[str, str]], draws: str = "mtu+regex") -> Score:
+        events: list[Happened] = [(0.0, "starting", {"seat": 1}), (10.0, "ready", {"seat": 1})]
+        for first, *also in answers:
+            facts = {"seat": 1, "answer": first, **({"also": also} if also else {})}
+            events.append((20.0, "answered", facts))
+        events.append((30.0, "checked", {"seat": 1, "fixed": True, "findings": []}))
+        it = roster(*events)
+        turn = replace(it.seat(1).turn, lab=draws)
+        return it.score(turn, 99.0)
+
+    both = points([RIGHT, other])
+    assert (both.points, both.of, both.named, both.said) == (70, 70, 2, 2)
+    assert points([other, RIGHT]).points == 70, "in any order"
+    one = points([RIGHT])
+    assert (one.points, one.named, one.said) == (40, 1, 1)
+    assert points([RIGHT, other, wrong]).points == 65
+    assert points([wrong], [RIGHT, other]).points == 65
+    assert points([RIGHT, other], draws="mtu").said == 0, "one fault is named by one answer"
+
+
 def test_hints_are_for_what_the_last_check_found() -> None:
     lab = labs.load("packet-loss")
     turn = Turn(lab.id, hints=[n for n, rung in enumerate(lab.hint, 1) if not rung.fault])
@@ -87,7 +114,7 @@ def test_a_fresh_stack_keeps_what_was_said_and_stops_the_clock() -> None:
     events: list[Happened] = [(0.0, "ready", one), (30.0, "answered", {**one, "answer": RIGHT})]
     found = roster(*events, (60.0, "starting", one), (100.0, "ready", one))
     turn = found.seat(1).turn
-    assert (turn.state, turn.answers, turn.seconds(110.0)) == ("red", [RIGHT], 70)
+    assert (turn.state, turn.answers, turn.seconds(110.0)) == ("red", [[RIGHT]], 70)
 
 
 def test_who_was_told_and_begins_anew_has_been_told() -> None:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from faultlab.core.processes import Outcome
+from faultlab.lab import loader as labs
 from faultlab.workshop import (
     export,
     view,
@@ -25,6 +26,19 @@ from tests.unit.served import (
     served,
 )
 from tests.waiting import until
+
+
+def test_an_answer_names_several_faults(here: Served) -> None:
+    more = labs.load("regex").truth.model_dump()
+    assert here.post(1, "/seat/1/diagnose", {**RIGHT, "also": [more]}).status_code == 200
+    assert here.session.roster.seat(1).turn.answers == [[RIGHT, more]]
+    with here.events(1, "/seat/1/events") as views:
+        told = next(views)
+        assert told["answer"] == [RIGHT, more] and told["answers"] == 1
+    for also in ("mtu", [1], [{}], [{**more, "cause": "x"}], [more] * 3):
+        answer = here.post(1, "/seat/1/diagnose", {**RIGHT, "also": also})
+        assert answer.status_code == 400, also
+    assert len(here.session.roster.seat(1).turn.answers) == 1
 
 
 def test_a_seat_from_the_link_to_the_debrief(here: Served) -> None:

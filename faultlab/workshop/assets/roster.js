@@ -29,7 +29,8 @@ function button(text, act) {
 
 function row(seat) {
   const at = `/trainer/seat/${seat.seat}`;
-  const answer = seat.answer ? `${seat.answers}: ${seat.answer.component}, ${seat.answer.resource}, ${seat.answer.cause}` : "0";
+  const said = seat.answer.map((one) => `${one.component}, ${one.resource}, ${one.cause}`).join("; ");
+  const answer = said ? `${seat.answers}: ${said}` : "0";
   const name = element("td", { class: "name" }, seat.name);
   if (seat.refused) name.append(element("span", { class: "amiss" }, ` (refused ${seat.refused} times)`));
   return element("tr", { id: `seat-${seat.seat}` },

@@ -78,6 +78,11 @@ function setHtml(place, html) {
   place.innerHTML = html;
 }
 
+// The rows of the form, one for each fault of an answer.
+function faults() {
+  return [...byId("diagnose").querySelectorAll(".fault")];
+}
+
 function showForm(now) {
   const form = byId("diagnose");
   form.hidden = !now.blind || Boolean(now.debrief);
@@ -89,15 +94,18 @@ function showForm(now) {
   const stopped = now.daemons.find((name) => now.states[name]?.startsWith("exited"));
   if (stopped && daemons.dataset.stopped !== stopped) daemons.value = stopped;
   daemons.dataset.stopped = stopped ?? "";
-  for (const part of Object.keys(now.terms)) {
-    const list = form.elements[part], words = JSON.stringify([now.turn, now.terms[part]]);
-    if (list.dataset.words === words) continue; // another lab begins without the answer of the one before
-    list.dataset.words = words;
-    list.replaceChildren(element("option", { value: "" }, "…"), ...Object.entries(told.terms[part]).map(([word, means]) =>
-      element("option", { value: word }, means ? `${word}: ${means}` : word)));
+  const words = JSON.stringify([now.turn, now.terms]);
+  if (form.dataset.words !== words) { // another lab begins without the answer of the one before
+    form.dataset.words = words;
+    faults().slice(1).forEach((row) => row.remove());
+    for (const list of faults()[0].querySelectorAll("select")) {
+      list.replaceChildren(element("option", { value: "" }, "…"), ...Object.entries(now.terms[list.name] ?? {}).map(([word, means]) =>
+        element("option", { value: word }, means ? `${word}: ${means}` : word)));
+    }
   }
-  byId("answer").textContent = now.answer
-    ? `Your answer: ${now.answer.component}, ${now.answer.resource}, ${now.answer.cause}.${now.state === "green" || now.state === "amber" ? "" : " Now repair it, and check."}`
+  byId("one-more").hidden = !now.several || faults().length >= 3;
+  byId("answer").textContent = now.answer.length
+    ? `Your answer: ${now.answer.map((one) => `${one.component}, ${one.resource}, ${one.cause}`).join("; ")}.${now.state === "green" || now.state === "amber" ? "" : " Now repair it, and check."}`
     : now.state === "amber" ? "Answer what it was meanwhile."
     : now.state === "green" ? "It is repaired. Answer what it was, and the debrief opens." : "";
 }
@@ -206,7 +214,7 @@ function showDebrief(now) {
   lesson.innerHTML = it.lesson;
   const parts = Object.entries(it.right).map(([part, right]) => element("tr", {},
     element("th", { scope: "row" }, part), element("td", {}, it.truth[part]),
-    element("td", {}, now.answer ? now.answer[part] : "–"), element("td", { class: right ? "green" : "red" }, right ? "yes" : "no")));
+    element("td", {}, it.answer[part] ?? "–"), element("td", { class: right ? "green" : "red" }, right ? "yes" : "no")));
   place.replaceChildren(
     element("h2", { tabIndex: -1 }, `It was ${it.lab.split("~")[0]}: ${it.title}`),
     element("p", {}, `${now.state === "green" ? "Repaired: " : now.state === "amber" ? "Repaired, looked at again soon; so far " : ""}${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.`),
@@ -327,7 +335,19 @@ async function send(act, facts = {}) {
 
 byId("diagnose").addEventListener("submit", (event) => {
   event.preventDefault();
-  send("diagnose", Object.fromEntries(new FormData(event.target)));
+  const [first, ...also] = faults().map((row) => Object.fromEntries([...row.querySelectorAll("select")].map((list) => [list.name, list.value])));
+  send("diagnose", also.length ? { ...first, also } : first);
+});
+
+byId("one-more").addEventListener("click", () => {
+  const row = faults()[0].cloneNode(true);
+  for (const list of row.querySelectorAll("select")) list.value = "";
+  const less = element("button", { type: "button", class: "quiet" }, "Remove");
+  less.addEventListener("click", () => { row.remove(); show(told); });
+  row.append(less);
+  faults().at(-1).after(row);
+  row.querySelector("select").focus();
+  show(told);
 });
 
 byId("host").addEventListener("submit", (event) => {
