@@ -1,6 +1,5 @@
 # Each recipe is one call of the command line; `make` alone prints this help.
 FAULTLAB := .venv/bin/faultlab
-LABS     := $(notdir $(patsubst %/lab.toml,%,$(wildcard labs/[!_]*/lab.toml)))
 AT       ?= client
 JOBS     ?= 2
 REPEAT   ?= 1
@@ -16,7 +15,7 @@ help: ## print this help
 	@grep -hE '^[a-zA-Z%-]+:.*## ' Makefile | sed -E 's/^([^:]+):.*## /\1\t/; s/%/LAB/' | \
 	  while IFS="$$(printf '\t')" read -r t d; do printf '  make %-16s %s\n' "$$t" "$$d"; done
 	@echo
-	@echo '  labs: $(LABS)' | fold -s -w 78
+	@echo '  LAB: a number of `make list`, such as 2 or p02, or a name'
 	@echo '  A failed recipe prints "Error 1" (the system said no), 2 (bad input)'
 	@echo '  or 3 (unknown, cannot run here); make itself then ends with 2.'
 

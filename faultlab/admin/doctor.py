@@ -50,9 +50,11 @@ class Built:
 def show(term: Terminal, lab_ids: Sequence[str], wanted: str = AUTO) -> Examined:
     """Print the facts and, per lab, RUN, VM or SKIP. Raises CannotRun when something is amiss.
 
-    `wanted`: the engine to try, when it is not the one of this machine.
+    `wanted`: the engine to try, when it is not the one of this machine. Labs that were not asked
+    for by their ids have their numbers.
     """
-    chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
+    every = (labs.load(lab_id).asked(by_number=True) for lab_id in labs.ids())
+    chosen = [labs.asked(name) for name in lab_ids] or [*every]
     for lab in chosen:
         checks.load(lab)
     engine = placement.local() if wanted == AUTO else placement.allowed(wanted)[0].reach()
@@ -72,7 +74,9 @@ def show(term: Terminal, lab_ids: Sequence[str], wanted: str = AUTO) -> Examined
         for lab in chosen
     ]
     term.say()
-    term.table(("lab", "", "reason"), [(o.lab, o.verdict, o.reason) for o in found])
+    names = [lab.alias for lab in chosen]
+    rows = [(name, o.verdict, o.reason) for name, o in zip(names, found, strict=True)]
+    term.table(("lab", "", "reason"), rows)
     examined = Examined(facts, lacking, found)
     if amiss:
         raise CannotRun(f"{amiss[0].name}: {amiss[0].text}.", amiss[0].hint, examined)

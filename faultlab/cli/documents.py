@@ -118,7 +118,7 @@ TOML: dict[str, Any] = {
 }
 # Keys that come from the name of the file or folder.
 _NOT_IN_A_FILE = ("id", "folder", "collection", "dose", "root", "ours")
-_BY_A_VERB = ("blind", "folders", "decoys")  # what a lab gets when it is started
+_BY_A_VERB = ("blind", "neutral", "by_number", "folders", "decoys")  # when a lab is started
 
 
 def schemas() -> dict[Path, str]:

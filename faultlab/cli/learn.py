@@ -5,13 +5,13 @@ from typing import Any
 
 from click import Choice, argument, option
 
-from faultlab.cli.verb import ENGINE, EVENTS, LAB, MINUTES, many, verb
+from faultlab.cli.verb import BY_NAME, ENGINE, EVENTS, LAB, MINUTES, many, verb
 from faultlab.core import defaults
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 
 
-@verb("mtu", "mtu somaxconn gzip", "mtu --engine vm", "mtu --blind")
+@verb("2", "mtu somaxconn gzip", "mtu --engine vm", "mtu --blind")
 @many("labs", "one or more labs of `faultlab list`", required=True)
 @option("--blind", is_flag=True, help="hide which lab it is, for another person")
 @option("--decoys", type=int, default=0, metavar="N", help="with --blind: so many false leads (0)")
@@ -99,20 +99,22 @@ def debrief(term: Terminal, lab: str, give_up: bool) -> object:
 
 @verb("", "--track queries")
 @option("--track", metavar="TRACK", help="packets, queues, memory, queries or bytes")
-def next_(term: Terminal, track: str | None) -> object:
+@BY_NAME
+def next_(term: Terminal, track: str | None, *, by_name: bool) -> object:
     """Recommend the lab to take now."""
     from faultlab.learn import progress
 
-    return progress.next_(term, track)
+    return progress.next_(term, track, by_name)
 
 
 @verb("", "--page progress.html")
 @option("--page", metavar="FILE", help="also write an HTML page")
-def progress(term: Terminal, page: str | None) -> object:
+@BY_NAME
+def progress(term: Terminal, page: str | None, *, by_name: bool) -> object:
     """Show what you have solved so far."""
     from faultlab.learn import progress
 
-    return progress.show(term, page)
+    return progress.show(term, page, by_name)
 
 
 @verb("", "--tier web --level 3", "--seed 7")

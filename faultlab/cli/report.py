@@ -2,14 +2,14 @@
 
 from click import Choice, argument, option
 
-from faultlab.cli.verb import many, verb
+from faultlab.cli.verb import BY_NAME, many, spelled, verb
 from faultlab.core.terminal import Terminal
 
 RUN = argument("run", help="a run of `faultlab runs`")
 
 
 @verb("", "mtu --last 5", "--json")
-@argument("lab", required=False, help="only runs of this lab (all)")
+@argument("lab", required=False, callback=spelled, help="only runs of this lab (all)")
 @option("--last", default=20, metavar="N", help="how many runs (20)")
 def runs(term: Terminal, lab: str | None, last: int) -> object:
     """List the recorded runs, the newest first."""
@@ -49,7 +49,9 @@ def report(term: Terminal, run: str | None, everything: bool) -> object:
 
 
 @verb("bandwidth", "bandwidth --to picture.svg")
-@argument("run", metavar="RUN|LAB", help="a run, or a lab (its newest run with a sweep)")
+@argument(
+    *("run",), metavar="RUN|LAB", callback=spelled, help="a run, or a lab (its newest with a sweep)"
+)
 @option("--to", metavar="FILE", help="the file to write (runs/RUN/sweep.svg)")
 def plot(term: Terminal, run: str, to: str | None) -> object:
     """Draw what a run measured under a growing load, as SVG (a spoiler)."""
@@ -64,6 +66,7 @@ def plot(term: Terminal, run: str, to: str | None) -> object:
 @option("--new", is_flag=True, help="only labs that you have not started yet")
 @option("--severities", is_flag=True, help="how strong each fault can be")
 @option("--together", is_flag=True, help="faults that were proven on one stack")
+@BY_NAME
 @option(
     "--markdown",
     type=Choice(("labs", "tracks")),
@@ -77,6 +80,7 @@ def list_(
     new: bool,
     severities: bool,
     together: bool,
+    by_name: bool,
     markdown: str | None,
 ) -> object:
     """List labs, track by track."""
@@ -87,10 +91,10 @@ def list_(
     found = curriculum.narrowed(curriculum.labs_in_order(), tier, level)
     found = progress.new(found) if new else found
     if severities:
-        return catalogue.severities(term, found)
+        return catalogue.severities(term, found, by_name)
     if together:
-        return catalogue.together(term, found)
-    return catalogue.show(term, found, markdown)
+        return catalogue.together(term, found, by_name)
+    return catalogue.show(term, found, markdown, by_name)
 
 
 @verb("", "--json")

@@ -17,7 +17,27 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}  # for click: of the program 
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _COUNT = re.compile(r"-?[\d.]+")
 
-LAB = click.argument("lab", help="a lab of `faultlab list`")
+
+def _spelled(name: str) -> str:
+    if any(map(str.isdigit, name)):
+        from faultlab.lab import numbers
+
+        return numbers.spelled(name)
+    return name
+
+
+def spelled(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
+    """Return the name of a lab as we write it: `p02` for `2`."""
+    return name and _spelled(name)
+
+
+def _all_spelled(
+    _ctx: click.Context, _param: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(map(_spelled, names))
+
+
+LAB = click.argument("lab", callback=spelled, help="a lab of `faultlab list`, by number or name")
 
 
 def _engine(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
@@ -59,11 +79,19 @@ EVENTS = click.option(
 )
 
 
+BY_NAME = click.option(
+    "--by-name", is_flag=True, help="show the name of each lab, too, which says what is wrong"
+)
+
+
 def many(name: str, text: str, required: bool = False) -> Callable[[Any], Any]:
     """Return an argument that takes any number of words. `name` is a plural."""
     one = name.removesuffix("s").upper()
     metavar = f"{one}..." if required else f"[{one}]..."
-    return click.argument(name, nargs=-1, required=required, metavar=metavar, help=text)
+    how = _all_spelled if name == "labs" else None
+    return click.argument(
+        name, nargs=-1, required=required, metavar=metavar, callback=how, help=text
+    )
 
 
 def ending(examples: Iterable[str]) -> str:

@@ -108,6 +108,13 @@ def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
         raise BadInput(f"{where}: {_explain(error)}", edit) from error
 
 
+def readable(file: Path) -> dict[str, Any]:
+    """Return the content of a TOML file; nothing of one that `strict` would report."""
+    with suppress(OSError, ValueError, RecursionError):
+        return toml(file.read_text())
+    return {}
+
+
 @lru_cache(maxsize=256)
 def toml(text: str) -> dict[str, Any]:
     """Parse TOML. Some verbs read a file many times, and parsing is most of that.

@@ -69,6 +69,6 @@ def among(lab: Lab, decoys: Sequence[Decoy]) -> Lab:
     for decoy in decoys:
         if why := clash(decoy, lab):
             raise BadInput(f"{lab.id} cannot have the decoy {decoy.id}: {why}.", "faultlab decoys")
-        name = f"{lab.id}{MARK}{decoy.id}"
-        lab = lab.model_copy(update={"id": name, "decoys": [*lab.decoys, decoy]})
+        names = {"id": f"{lab.id}{MARK}{decoy.id}", "neutral": f"{lab.code}{MARK}{decoy.id}"}
+        lab = lab.model_copy(update={**names, "decoys": [*lab.decoys, decoy]})
     return lab

@@ -15,7 +15,7 @@ from typing import Any
 from faultlab.core import document, paths
 from faultlab.core.defaults import MYSTERY, ONCALL
 from faultlab.core.errors import BadInput
-from faultlab.lab import collection, decoys, incident
+from faultlab.lab import collection, decoys, incident, numbers
 from faultlab.lab.abilities import ABILITIES
 from faultlab.lab.collection import MARK, Collection, bare
 from faultlab.lab.model import KERNEL, Decoy, Lab, Sign, Step, Truth
@@ -39,6 +39,11 @@ def ours() -> list[str]:
 def load(lab_id: str) -> Lab:
     """Read and validate one lab. Raises BadInput with the file, the key and the expected value."""
     return load_in(*_known(lab_id))
+
+
+def asked(name: str) -> Lab:
+    """Return a lab as it was asked for: under its number if the name has one. Raises BadInput."""
+    return load(name).asked(by_number=numbers.real(name) != name)
 
 
 def load_in(its: Collection, lab_id: str) -> Lab:
@@ -91,6 +96,7 @@ def _put_together(its: Collection, names: Sequence[str]) -> Lab:
             raise BadInput(f"{one.id} and {other.id} cannot be at once: {why}.", starts)
     return Lab(
         id=its.id_of(AND.join(bare(part.id, dosed=True) for part in parts)),
+        neutral=its.id_of(AND.join(bare(part.code, dosed=True) for part in parts)),
         folder=parts[0].folder,
         folders=[part.folder for part in parts],
         collection=its,
@@ -108,15 +114,16 @@ def rows(lab: Lab) -> list[Lab]:
 
 @cache
 def loaded(lab_id: str) -> Lab:
-    """Return a lab, read only once: each view of a page asks for it, and each trial."""
-    return load(lab_id)
+    """Return a lab as `asked`, read only once: each view of a page asks for it, and each trial."""
+    return asked(lab_id)
 
 
 def chosen(lab_ids: Sequence[str], everything: bool, verb: str) -> list[Lab]:
     """Return the labs that a verb was given, or all. Raises BadInput for both and for neither."""
     if bool(lab_ids) == everything:
         raise BadInput("Name some labs, or say --all.", f"faultlab {verb} --help")
-    return [load(lab_id) for lab_id in (ids() if everything else dict.fromkeys(lab_ids))]
+    named = map(numbers.real, lab_ids)
+    return [load(lab_id) for lab_id in (ids() if everything else dict.fromkeys(named))]
 
 
 def suggested(lab: Lab, decoy: Decoy) -> Truth:
@@ -152,6 +159,7 @@ def here(lab_id: str) -> bool:
 
 def _known(lab_id: str) -> tuple[Collection, str]:
     """Return the collection of a lab, and its id. Raises BadInput."""
+    lab_id = numbers.real(lab_id)
     before, slash, names = lab_id.rpartition("/")
     for each in names.split(AND)[1:]:
         _known(before + slash + each)
@@ -189,7 +197,10 @@ def load_folder(folder: Path, its: Collection | None = None, dose: str = "") -> 
             )
     name = its.id_of(folder.name) + (AT + dose if dose else "")
     own = {"id": name, "folder": folder, "collection": its, "dose": dose}
-    own |= {"blind": None, "folders": [], "decoys": []}
+    own |= {"blind": None, "by_number": False, "folders": [], "decoys": []}
+    number = numbers.read(folder)
+    neutral = its.id_of(number.code if number else folder.name)
+    own |= {"neutral": neutral + (AT + dose if dose else "")}
     lab = document.strict(Lab, file, paths.show(file), _MANUAL, **own, **_composed(file, its))
     _check_places(lab, file)
     whole = {key: [*map(its.id_of, getattr(lab, key))] for key in ("of", "needs", "twins")}
@@ -211,10 +222,8 @@ def _composed(file: Path, its: Collection) -> dict[str, Any]:
 
 def _of(file: Path) -> list[str]:
     """Return the key `of` of a lab.toml that can be read; else the reader reports it."""
-    with suppress(OSError, ValueError, RecursionError):
-        found = document.toml(file.read_text()).get("of")
-        return [str(each) for each in found] if isinstance(found, list) else []
-    return []
+    found = document.readable(file).get("of")
+    return [str(each) for each in found] if isinstance(found, list) else []
 
 
 def repairs(lab: Lab) -> list[Repair]:

@@ -205,16 +205,21 @@ class Figure(Strict):
 class Lab(Strict):
     """The facts of one lab, as `lab.toml` gives them.
 
-    `tier`, `track`: one of its collection; `needs`: the labs that teach what it builds on.
+    `number`: what a learner calls it by, because its id names the cause; each of a collection has
+    another one. `tier`, `track`: of its collection; `needs`: labs that teach what it builds on.
     `of`: the labs whose faults it has at once; `fault`: these faults, or several of its own. Then
     `inject` and `fix` are those of its faults. `blind`: how it is shown while it is secret.
     `severity`: the rows of its fault, `dose`: the one that its steps have now. `touches`: what its
     steps change, so that no other fault may change it at the same time. `folders`: of the labs that
     it was put together from, if it has no folder of its own. `decoys`: what is there besides and
-    harms no user.
+    harms no user. `neutral`: its id, with numbers in place of what they stand for, if it has one.
+    `by_number`: it was asked for by its number, so its stack has this name.
     """
 
     id: str
+    number: Annotated[int, Field(ge=1)] | None = None
+    neutral: Annotated[str, Field(exclude=True)] = ""
+    by_number: Annotated[bool, Field(exclude=True)] = False
     blind: Annotated[Blind | None, Field(exclude=True)] = None
     folder: Annotated[Path, Field(exclude=True)]
     folders: Annotated[list[Path], Field(exclude=True)] = []
@@ -310,10 +315,31 @@ class Lab(Strict):
         blind = Blind(other, examined=examined)
         return self.model_copy(update={"blind": blind, "title": blind.title})
 
+    def asked(self, *, by_number: bool) -> Lab:
+        """Return the same lab, under its number or under its id."""
+        return self.model_copy(update={"by_number": by_number})
+
+    @property
+    def code(self) -> str:
+        """Its neutral name, such as `p02`, which tells nothing; its id without a number."""
+        return self.neutral or self.id
+
+    @property
+    def both_names(self) -> str:
+        """Its neutral name, and its id if that is another one."""
+        return " ".join(dict.fromkeys((self.code, self.id)))
+
     @property
     def alias(self) -> str:
         """The name of its stack, labels and runs: not its `id` while that is secret."""
-        return self.blind.name if self.blind else self.id
+        if self.blind:
+            return self.blind.name
+        return self.code if self.by_number else self.id
+
+    @property
+    def unnamed(self) -> bool:
+        """True when no measure may name the fault that it shows."""
+        return self.blind is not None or self.by_number
 
     @property
     def to_start(self) -> str:
@@ -323,7 +349,7 @@ class Lab(Strict):
     @property
     def to_examine(self) -> str:
         """Return what a learner types if it does not start as it should."""
-        return "faultlab doctor" if self.blind else f"faultlab doctor {self.id}"
+        return "faultlab doctor" if self.blind else f"faultlab doctor {self.alias}"
 
     @property
     def faults(self) -> list[Fault]:

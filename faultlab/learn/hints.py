@@ -13,6 +13,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.docker import docker_list
 from faultlab.engine.shell import Shell
 from faultlab.lab import loader as labs
+from faultlab.lab.collection import bare
 from faultlab.lab.model import Lab, Sign
 from faultlab.run.phase import CHECK
 from faultlab.run.record import GONE, Record
@@ -94,10 +95,11 @@ def holds(machine: Shell, sign: Sign) -> bool:
 
 def given_before(lab: Lab) -> list[int]:
     """Return the hints that the learner has had in the last run of a lab, if it did not pass."""
-    name = naming.stack_name(lab.alias)
-    for run_id in Record.ids(lab.alias):
+    names = {lab.id, lab.code}  # it can have been started by each of them
+    stacks = {naming.stack_name(name) for name in names}
+    for run_id in sorted({each for name in names for each in Record.ids(name)}, reverse=True):
         record = Record.ready(run_id)
-        if record and (record.lab, record.stack) == (lab.id, name):
+        if record and record.lab == lab.id and record.stack in stacks:
             passed = any(e["event"] == CHECK and e["fixed"] for e in record.events)
             return [] if passed else record.hints
     return []
@@ -105,7 +107,8 @@ def given_before(lab: Lab) -> list[int]:
 
 def as_typed(lab: Lab, text: str) -> str:
     """Return a text of the lab with the name of its stack in the commands."""
-    return re.sub(rf"(make [a-z]+-){lab.id}\b", rf"\g<1>{lab.alias}", text)
+    names = "|".join(map(re.escape, [lab.id, *map(bare, [lab.id, *lab.of])]))
+    return re.sub(rf"(make [a-z]+-)({names})(?![\w-])", rf"\g<1>{lab.alias}", text)
 
 
 def _gone(record: Record) -> set[int]:
@@ -128,12 +131,11 @@ def _stack(lab: Lab) -> Mapping[str, Shell]:
 @contextmanager
 def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
     """Yield a lab that is up and the record of its run, and hold its stack meanwhile."""
-    if lab_id == MYSTERY:
+    lab = labs.asked(lab_id) if lab_id != MYSTERY else None
+    if lab is None or _seen(lab) is None:
         from faultlab.run import placement
 
-        lab = placement.named(lab_id)
-    else:
-        lab = labs.load(lab_id)
+        lab = placement.standing(lab_id)
     with lock.hold(naming.stack_name(lab.alias), f"hint {lab.alias}"):
         yield lab, _seen(lab) or _searched(lab)
 

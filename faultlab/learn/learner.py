@@ -12,7 +12,7 @@ from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
-from faultlab.lab import checks
+from faultlab.lab import checks, numbers
 from faultlab.lab import loader as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Truth
@@ -126,7 +126,7 @@ def _ready(lab: Lab, stack: Stack) -> bool:
 
 def reset(term: Terminal, lab_id: str, wanted: str) -> Started:
     """Replace the stack by a fresh one with the fault injected. Discards all changes to it."""
-    lab = placement.named(lab_id)
+    lab = placement.standing(lab_id)
     with lock.hold(stack_name(lab.alias), f"reset {lab.alias}"):
         old = placement.up(lab.alias)
         if wanted == AUTO and old:
@@ -195,7 +195,7 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run: str, found: list[Fin
 
 def shell(lab_id: str, machine: str) -> None:
     """Replace this process by a shell on a machine or daemon of a lab that is up."""
-    lab = placement.named(lab_id)
+    lab = placement.standing(lab_id)
     stack = placement.up(lab.alias)
     if not stack:
         raise CannotRun(f"{lab.alias} is not up.", lab.to_start)
@@ -242,12 +242,13 @@ def debrief(term: Terminal, lab_id: str) -> Lesson:
     lab = placement.named(lab_id)
     lesson = inject.typable(lab.lesson, stack_name(lab.alias))
     term.markdown(lesson, paged=True)
-    return Lesson(lab.alias, lesson, lab.truth)
+    return Lesson(lab.id, lesson, lab.truth)
 
 
 def down(term: Terminal, lab_id: str) -> Removed:
     """Remove a lab, and verify that nothing is left."""
     labs.known(lab_id)  # do not load it: a mistake in its folder must not prevent its removal
+    lab_id = placement.name_up(numbers.spelled(lab_id))
     name = stack_name(lab_id)
     with lock.hold(name, f"down {lab_id}"):
         engine = placement.up(lab_id).engine

@@ -5,7 +5,7 @@ All of it comes from the recorded runs of this checkout.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -31,7 +31,7 @@ _WORDS = {"solved": "solved", "shown": "fix shown", "tried": "tried", "new": ""}
 class Taken:
     """A lab and its best run. `seconds`: from the ticket to the check that passed.
 
-    `false_checks`: checks before it that failed.
+    `false_checks`: checks before it that failed. `code`: its neutral name.
     """
 
     lab: str
@@ -42,6 +42,14 @@ class Taken:
     hints: int = 0
     false_checks: int = 0
     run: str = ""
+    number: int | None = None
+    code: str = ""
+
+    @property
+    def called(self) -> str:
+        """Return its neutral name, and what it is when it is done."""
+        names = (self.code, self.lab) if self.done else (self.code,)
+        return " ".join(dict.fromkeys(names))
 
     @property
     def done(self) -> bool:
@@ -53,7 +61,7 @@ class Taken:
         """Return the cells of its row in a table."""
         time = "" if self.seconds is None else f"{max(1, round(self.seconds / 60))} min"
         counts = [str(self.hints), str(self.false_checks)] if self.run else ["", ""]
-        return [self.lab, _WORDS[self.state], time, *counts]
+        return [self.called, _WORDS[self.state], time, *counts]
 
 
 @dataclass(frozen=True)
@@ -76,15 +84,22 @@ class Next:
     vm: bool
     done: int
     of: int
+    number: int | None = None
+    code: str = ""
 
 
-def show(term: Terminal, page: str | None) -> Progress:
-    """Print what was done on each track, and write it as a page. Raises BadInput."""
+def show(term: Terminal, page: str | None, by_name: bool = False) -> Progress:
+    """Print what was done on each track, and write it as a page. Raises BadInput.
+
+    `by_name`: print the id of each lab, also of one that is not done.
+    """
     found = so_far(curriculum.labs_in_order())
     for track, its in by_track(found.labs):
         term.heading(f"{track}: {sum(one.done for one in its)} of {len(its)}")
         headings = ("lab", "", "time", "hints", "failed checks")
-        term.table(headings, [one.cells for one in its])
+        named = [" ".join(dict.fromkeys((one.code, one.lab))) for one in its]
+        rows = [[name, *one.cells[1:]] for name, one in zip(named, its, strict=True)]
+        term.table(headings, rows if by_name else [one.cells for one in its])
         term.say()
     if page is not None:
         from faultlab.report.page import render  # `list` needs this module, but no page
@@ -96,8 +111,11 @@ def show(term: Terminal, page: str | None) -> Progress:
     return found
 
 
-def next_(term: Terminal, track: str | None) -> Next:
-    """Print which lab to take now. Raises BadInput for an unknown track."""
+def next_(term: Terminal, track: str | None, by_name: bool = False) -> Next:
+    """Print which lab to take now. Raises BadInput for an unknown track.
+
+    `by_name`: print its id, too.
+    """
     if track is not None and track not in curriculum.tracks():
         raise BadInput(f"There is no track {track!r}.", f"one of {', '.join(curriculum.tracks())}")
     every = curriculum.labs_in_order()
@@ -111,15 +129,18 @@ def next_(term: Terminal, track: str | None) -> Next:
     its = [one for one in taken if curriculum.heading(one.lab, one.track) == title]
     done = sum(one.done for one in its)
     term.heading(f"{title}: {done} of {len(its)}")
-    term.say(f"{lab.id}: {lab.title}. About {lab.minutes} minutes.")
+    name = lab.both_names if by_name else lab.code
+    term.say(f"{name}: {lab.title}. About {lab.minutes} minutes.")
     if lab.needs:
-        term.say(f"It builds on {', '.join(lab.needs)}.")
+        needs = [one.called for one in taken if one.lab in lab.needs]
+        term.say(f"It builds on {', '.join(needs)}.")
     vm = lab.scope == "kernel"
     if vm:
         term.say("It needs a kernel of its own: make vm")
     term.say()
-    term.say(f"Next: make lab-{lab.id}")
-    return Next(lab.id, lab.title, lab.track, lab.minutes, vm, done, len(its))
+    term.say(f"Next: make lab-{lab.code}")
+    counts = done, len(its)
+    return Next(lab.id, lab.title, lab.track, lab.minutes, vm, *counts, lab.number, lab.code)
 
 
 def following(every: Sequence[Lab], taken: Iterable[Taken], track: str | None = None) -> Lab | None:
@@ -148,7 +169,10 @@ def by_track(taken: Sequence[Taken]) -> list[tuple[str, list[Taken]]]:
 
 def so_far(every: Sequence[Lab]) -> Progress:
     """Return each lab with its best run, and how many are solved."""
-    best = {lab.id: Taken(lab.id, lab.title, lab.track, "new") for lab in every}
+    best = {
+        lab.id: Taken(lab.id, lab.title, lab.track, "new", number=lab.number, code=lab.code)
+        for lab in every
+    }
     for one in _runs(best):
         so_far = best[one.lab]
         if _rank(one) < _rank(so_far):
@@ -177,7 +201,8 @@ def _runs(labs: dict[str, Taken]) -> Iterator[Taken]:
                 continue
             blind = record.stack == stack_name(MYSTERY)
             told = record.happened("down") or record.happened(records.GAVE_UP)
-            if record.stack == stack_name(record.lab) or (blind and told):
+            names = record.lab, lab.code + record.lab.removeprefix(lab.lab)
+            if record.stack in map(stack_name, names) or (blind and told):
                 yield _run(lab, record)
 
 
@@ -205,4 +230,6 @@ def _run(lab: Taken, record: Record) -> Taken:
                 passed = event["t"] if verdict == phase.CHECK else passed
                 if not event.get(phase.LATER):  # this one counts
                     state, seconds = "shown" if shown else "solved", passed - began
-    return Taken(lab.lab, lab.title, lab.track, state, seconds, hints, refused, record.id)
+    return replace(
+        lab, state=state, seconds=seconds, hints=hints, false_checks=refused, run=record.id
+    )

@@ -70,7 +70,7 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Wat
     """Show the numbers until Ctrl-C or for some seconds. Raises CannotRun if the lab goes away."""
     if seconds is not None and not 1 <= seconds <= 3600:
         raise BadInput(f"--seconds takes 1 to 3600, not {seconds:g}.", f"faultlab watch {lab_id}")
-    lab = placement.named(lab_id)
+    lab = placement.standing(lab_id)
     run = Run.attach(placement.up(lab.alias), lab)
     chosen = telling(run.record)
     samples = _Live()

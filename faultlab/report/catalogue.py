@@ -17,8 +17,7 @@ def table(labs: Sequence[Lab]) -> str:
     """Return the table of these labs that is in docs/start.md; a test compares them."""
     rows = []
     for lab in labs:
-        link = f"[`{lab.id}`](../labs/{lab.id}/ticket.md)"
-        rows.append([link, lab.title, lab.track, str(lab.minutes), level(lab)])
+        rows.append([f"`{lab.code}`", lab.title, lab.track, str(lab.minutes), level(lab)])
     columns = ("lab", "what its users report", "track", "minutes", "level")
     return "\n".join(text.markdown(columns, rows)) + "\n"
 
@@ -31,16 +30,18 @@ def level(lab: Lab) -> str:
 def tracks(labs: Sequence[Lab]) -> str:
     """Return the table of the README, a row for each track of these labs; a test compares them."""
     rows = [
-        [track, " ".join(f"[`{lab.id}`](labs/{lab.id}/ticket.md)" for lab in its)]
+        [track, " ".join(f"`{lab.code}`" for lab in its)]
         for track, its in groupby(labs, lambda lab: lab.track)
     ]
     return "\n".join(text.markdown(("track", "labs"), rows)) + "\n"
 
 
-def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
-    """Print labs, track by track. Their causes are in `--json` only.
+def show(
+    term: Terminal, found: list[Lab], markdown: str | None, by_name: bool = False
+) -> list[Lab]:
+    """Print labs, track by track, by their numbers. Their causes are in `--json` only.
 
-    `markdown`: print the table of a document, `labs` or `tracks`.
+    `markdown`: print the table of a document, `labs` or `tracks`. `by_name`: show their ids, too.
     """
     if markdown:
         term.console.width = 4000
@@ -49,11 +50,13 @@ def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
         return found
     for title, its in groupby(found, lambda lab: curriculum.heading(lab.id, lab.track)):
         term.heading(title)
-        rows = [(lab.id, lab.title, str(lab.minutes), str(lab.difficulty)) for lab in its]
+        rows = [
+            (_called(lab, by_name), lab.title, str(lab.minutes), str(lab.difficulty)) for lab in its
+        ]
         term.table(("lab", "what its users report", "min", "level"), rows)
         term.say()
     if found:
-        term.say("Start one: make lab-ID. The next one for you: make next")
+        term.say(f"Start one: make lab-{found[0].code}. The next one for you: make next")
         if not all(lab.collection.ours for lab in found):
             term.say("One of another collection: faultlab start NAME/LAB")
     else:
@@ -61,33 +64,46 @@ def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
     return found
 
 
-def severities(term: Terminal, found: Sequence[Lab]) -> list[Lab]:
-    """Print how strong each fault can be, the usual strength first; return these labs."""
+def _called(lab: Lab, by_name: bool) -> str:
+    return lab.both_names if by_name else lab.code
+
+
+def severities(term: Terminal, found: Sequence[Lab], by_name: bool = False) -> list[Lab]:
+    """Print how strong each fault can be, the usual strength first; return these labs.
+
+    `by_name`: show their ids and what the numbers mean, too.
+    """
     those = [lab for lab in found if lab.severity]
     rows = [
         (
-            one.id,
+            _called(one, by_name),
             "nothing" if one.silent else "the fault",
-            ", ".join(f"{name} {value:g}" for name, value in one.dose.numbers.items()),
+            *([", ".join(f"{k} {v:g}" for k, v in one.dose.numbers.items())] if by_name else []),
         )
         for lab in those
         for one in labs.rows(lab)
         if one.dose
     ]
-    term.table(("lab", "users feel", "numbers"), rows)
+    term.table(("lab", "users feel", *(["numbers"] if by_name else [])), rows)
     term.say()
     term.say("Start one that users feel: faultlab start LAB@SEVERITY")
     return those
 
 
-def together(term: Terminal, found: Sequence[Lab]) -> list[Lab]:
-    """Print which of these labs were proven with their faults on one stack; return those."""
+def together(term: Terminal, found: Sequence[Lab], by_name: bool = False) -> list[Lab]:
+    """Print which of these labs were proven with their faults on one stack; return those.
+
+    `by_name`: show their ids, too.
+    """
     known = {lab.id for lab in found}
     those = [lab for lab in proven() if known.issuperset(lab.of)]
     if not those:
         term.say("No labs were proven with their faults at once.")
         return those
-    term.table(("faults at once", "what users report"), [(lab.id, lab.title) for lab in those])
+    term.table(
+        ("faults at once", "what users report"),
+        [(_called(lab, by_name), lab.title) for lab in those],
+    )
     term.say()
     term.say("Start one: faultlab start LAB+LAB, or one that is drawn: make mystery FAULTS=2")
     return those

@@ -14,7 +14,7 @@ from typing import Any
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.lab import loader as labs
+from faultlab.lab.numbers import names
 from faultlab.report import history, judge, plot
 from faultlab.report.history import Line
 from faultlab.run import judge_error, series
@@ -58,7 +58,7 @@ class PageOfRun:
 def show(term: Terminal, run_id: str | None) -> PageOfRun:
     """Write the report of a run, or of the newest one. Raises BadInput if it cannot be read."""
     if run_id is None:
-        newest = [i for lab_id in labs.ids() for i in Record.ids(lab_id)[:1]]
+        newest = [i for name in names() for i in Record.ids(name)[:1]]
         if not newest:
             raise BadInput("No run is recorded yet.", "make lab-mtu")
         run_id = max(newest)

@@ -12,7 +12,7 @@ from faultlab.run.run import Run
 @contextmanager
 def attached(lab_id: str, verb: str) -> Iterator[Run]:
     """Yield the run of a lab that is up, lock its stack meanwhile, and remove its helper."""
-    lab = placement.named(lab_id)  # first, so that a typing error is reported even without Docker
+    lab = placement.standing(lab_id)
     with lock.hold(stack_name(lab.alias), f"{verb} {lab.alias}"):
         run = Run.attach(placement.up(lab.alias), lab)
         try:

@@ -16,7 +16,7 @@ from faultlab.engine.kubernetes.disposable import DisposableNodes
 from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.stack import Stack
 from faultlab.engine.vm.engine import VmEngine
-from faultlab.lab import images
+from faultlab.lab import images, numbers
 from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run import preflight
@@ -120,7 +120,7 @@ def reason(lab: Lab, lacking: Collection[str]) -> str:
 def named(lab_id: str) -> Lab:
     """Return a lab; for `mystery` and `oncall`, what is up as such. Raises BadInput, CannotRun."""
     if lab_id not in _HIDDEN:
-        return labs.load(lab_id)
+        return labs.asked(lab_id)
     stack = up(lab_id)
     record = Record.open(stack.run_id) if stack else None
     if record is None:
@@ -128,6 +128,21 @@ def named(lab_id: str) -> Lab:
         again = _HIDDEN[lab_id]
         raise CannotRun(what, f"faultlab down {lab_id}, then: {again}" if stack else again)
     return labs.load(record.lab).called(lab_id)
+
+
+def standing(lab_id: str) -> Lab:
+    """Return a lab as `named`, under the name that its stack has: its number or its id.
+
+    A learner can start it by the one and ask for it by the other.
+    """
+    lab = named(lab_id)
+    return lab if lab.blind else lab.asked(by_number=name_up(lab.alias) != lab.id)
+
+
+def name_up(name: str) -> str:
+    """Return this name of a lab, or the other one if a stack with that name is up instead."""
+    other = name if name in _HIDDEN else numbers.other(name)
+    return other if other != name and not up(name) and up(other) else name
 
 
 def everywhere() -> tuple[list[Engine], CannotRun | None]:

@@ -22,8 +22,8 @@ def shows(lab: Lab, evidence: Iterable[Finding]) -> bool:
 
 
 def as_seen(lab: Lab, findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings as a learner may see them: those of a mystery do not name their fault."""
-    return [each.unnamed if lab.blind else each for each in findings]
+    """Return findings as a learner may see them: without their fault if the lab is not named."""
+    return [each.unnamed if lab.unnamed else each for each in findings]
 
 
 def sentences(found: Iterable[Finding]) -> list[str]:

@@ -17,7 +17,7 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput, SaidNo
 from faultlab.core.naming import flat
 from faultlab.core.terminal import Terminal
-from faultlab.lab import checks, collection, curriculum, services, vocabulary
+from faultlab.lab import checks, collection, curriculum, numbers, services, vocabulary
 from faultlab.lab import loader as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.collection import Collection, bare
@@ -146,6 +146,23 @@ def of_stack(its: Collection) -> Iterator[Breach]:
                 expected = f"expected a volume at {log}, which is the log of {name}"
                 yield Breach(file, f"services.{each}.volumes", expected, f"edit {file}")
     yield from _of_order(its)
+    yield from _of_numbers(its)
+
+
+def _of_numbers(its: Collection) -> Iterator[Breach]:
+    """Yield the labs without a number of their own; other collections can do without."""
+    found = [*numbers.of(its)]
+    free = f"{max((each.number for each in found), default=0) + 1} is free"
+    first: dict[int, str] = {}
+    for each in found:
+        where = paths.show(its.folder(each.lab) / "lab.toml")
+        if (other := first.setdefault(each.number, each.lab)) != each.lab:
+            expected = f"expected another one than that of {other}, got {each.number}; {free}"
+            yield Breach(where, "number", expected, f"edit {where}")
+    for lab_id in its.ids() if its.ours else ():
+        if numbers.read(its.folder(lab_id)) is None:
+            where = paths.show(its.folder(lab_id) / "lab.toml")
+            yield Breach(where, "number", f"missing key; {free}", f"edit {where}")
 
 
 def _of_order(its: Collection) -> Iterator[Breach]:

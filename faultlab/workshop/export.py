@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from jinja2 import Environment, FileSystemLoader
 from pydantic import Field
 
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Truth
 from faultlab.run import judge_error
 from faultlab.workshop.journal import Journal
@@ -34,7 +35,7 @@ def rows(roster: Roster, now: float) -> Rows:
                 {
                     "seat": seat.number,
                     "name": seat.name,
-                    "lab": turn.lab,
+                    "lab": labs.loaded(turn.lab).id,
                     "state": turn.state,
                     "gave_up": turn.gave_up,
                     "minutes": round(score.minutes, 1),

@@ -114,9 +114,12 @@ class ClassPlan(Strict):
         return self
 
     def turns(self, seat: int, running: set[str]) -> list[str]:
-        """Return the labs of a seat (from 1), in order, of those that run here. Raises BadInput."""
+        """Return the labs of a seat (from 1), in order, of those that run here. Raises BadInput.
+
+        A seat that is not blind has their numbers, which tell as little.
+        """
         if self.draw is None:
-            return list(self.labs)
+            return [self._called(labs.load(lab_id)) for lab_id in self.labs]
         here = [lab for lab in self.draw.candidates() if lab.id in running]
         drawn = [*mystery.order(here, self.draw.seed + seat - 1)]
         if len(drawn) < self.draw.count:
@@ -124,7 +127,10 @@ class ClassPlan(Strict):
                 f"draw.count: expected at most {len(drawn)}: only so many such labs run here.",
                 f"edit {CLASS_FILE}",
             )
-        return [self.draw.made(lab, seat).id for lab in drawn[: self.draw.count]]
+        return [self._called(self.draw.made(lab, seat)) for lab in drawn[: self.draw.count]]
+
+    def _called(self, lab: Lab) -> str:
+        return lab.id if self.blind else lab.code
 
     def wanted(self) -> list[Lab]:
         """Return every lab that a seat can get."""

@@ -42,8 +42,9 @@ DISK_FULL = "It wrote more than a seat may have on the disk, so its machines wer
 class Turn:
     """One seat at one lab. `ran`: seconds on its clock until `since`, when it last started.
 
-    `again`: when a repair is looked at again, if it will be. `gone`: its stack was removed, and the
-    result stays. `no_hint`: no other hint applies to what the last check found.
+    `lab`: its number, or its id if no page shows that or a learner began with it. `again`: when a
+    repair is looked at again, if it will be. `gone`: its stack was removed, and the result stays.
+    `no_hint`: no other hint applies to what the last check found.
     """
 
     lab: str
@@ -90,6 +91,11 @@ class Turn:
     def next_hints(self) -> Iterator[int]:
         """Yield the numbers of the hints that can be next, for what the last check found."""
         return hints.possible(labs.loaded(self.lab), self.hints, self.faults_gone)
+
+    def known(self, blind: bool) -> str:
+        """Return the lab as a trainer sees it: its id, after what its seat calls it."""
+        lab = labs.loaded(self.lab)
+        return lab.id if blind else lab.both_names
 
     def stop(self, now: float) -> None:
         """Stop the turn's clock."""

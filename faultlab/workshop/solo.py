@@ -93,7 +93,7 @@ def serve(term: Terminal, port: int) -> Served:
 def _serve(term: Terminal, port: int, note: Path) -> Served:
     """Serve the page. `note`: a file for its address."""
     every = curriculum.labs_in_order()
-    first = (progress.following(every, progress.so_far(every).labs) or every[0]).id
+    first = (progress.following(every, progress.so_far(every).labs) or every[0]).code
     me = [getpass.getuser()]
     plan = ClassPlan(id="page", title="faultlab", seats=me, labs=[first], blind=False, later=0)
     hosts = address.hosts(LOOPBACK, [])

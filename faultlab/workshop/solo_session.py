@@ -12,7 +12,7 @@ from faultlab.core.defaults import AUTO, ONCALL
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
-from faultlab.lab import collection, curriculum
+from faultlab.lab import collection, curriculum, numbers
 from faultlab.lab import loader as labs
 from faultlab.learn import hints, progress
 from faultlab.oncall import report
@@ -156,7 +156,7 @@ class SoloSession(Session):
 
     def _adopt(self, seat: Seat, record: Record) -> None:
         """Note what has happened in a run, at the times when it did."""
-        self.note(Event.CHOSEN, seat.number, lab=record.lab)
+        self.note(Event.CHOSEN, seat.number, lab=_name(record))
         self.note(Event.STARTING, seat.number)
         found = record.judged.get(phase.CHECK, {}).get("good", [])
         shown = None
@@ -187,7 +187,7 @@ class SoloSession(Session):
 
     def choose(self, seat: Seat, lab: str) -> None:
         """Start a lab, or go on with it if it is up, and remove the one before it."""
-        labs.loaded(lab)
+        labs.loaded(lab := numbers.spelled(lab))
         self._must_be_free(seat)
         self._later(self._choose(seat, lab), seat)
 
@@ -213,9 +213,11 @@ class SoloSession(Session):
 
         def row(one: progress.Taken) -> dict[str, Any]:
             lab, (_, state, *counts) = lab_of[one.lab], one.cells
-            facts = {"lab": lab.id, "title": lab.title, "minutes": lab.minutes, "done": one.done}
+            up = [name for name in (lab.code, lab.id) if self._here.up(name)]
+            facts = {"lab": up[0] if up else lab.code, "title": lab.title, "done": one.done}
+            facts |= {"was": lab.id if one.done else "", "minutes": lab.minutes}
             facts |= {"level": lab.difficulty, "vm": lab.scope == "kernel"}
-            facts |= {"next": lab is following, "up": self._here.up(lab.id)}
+            facts |= {"next": lab is following, "up": bool(up)}
             return {**facts, "state": state, "counts": counts}
 
         return [
@@ -246,7 +248,7 @@ class SoloSession(Session):
 def last_up() -> Record | None:
     """Return the newest run of a lab that is up on this machine."""
     up = {*placement.local().stacks()}
-    found = [_record_of(lab_id) for lab_id in labs.ids() if naming.stack_name(lab_id) in up]
+    found = [_record_of(name) for name in numbers.names() if naming.stack_name(name) in up]
     return max(filter(None, found), key=lambda record: record.id, default=None)
 
 
@@ -257,6 +259,12 @@ def _pages_of(run: str) -> tuple[Page, ...]:
             events = Journal(paths.runs() / run).events()
             return tuple(report.pages(events, collection.ours()))
     return ()
+
+
+def _name(record: Record) -> str:
+    """Return the name by which the lab of a run was started: its number or its id."""
+    other = numbers.other(record.lab)
+    return other if record.stack == naming.stack_name(other) else record.lab
 
 
 def _record_of(lab: str) -> Record | None:

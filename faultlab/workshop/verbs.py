@@ -84,7 +84,8 @@ def status(term: Terminal, file: str) -> Roll:
     term.heading(f"{plan.title}: {how}{'' if held or roster.ended else ', its server is not up'}")
     rows = []
     for seat in roster.seats:
-        turn, lab = seat.turn, f"{seat.turn.lab} ({seat.at + 1} of {len(seat.turns)})"
+        turn = seat.turn
+        lab = f"{turn.known(plan.blind)} ({seat.at + 1} of {len(seat.turns)})"
         minutes = f"{turn.seconds(now) / 60:.0f}"
         state = WORDS[turn.state]
         counts = map(str, (turn.checks, len(turn.hints), len(turn.answers)))

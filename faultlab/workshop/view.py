@@ -104,7 +104,7 @@ def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
     its = here if lab.collection.ours else None  # no page serves the documents of others
     score = session.roster.score(turn, session.journal.now())
     return {
-        "lab": lab.alias,
+        "lab": lab.id,
         "title": lab.title,
         "truth": mystery.truths(lab),
         "answer": score.answer or {},
@@ -124,7 +124,7 @@ def roster(session: Session) -> dict[str, Any]:
         return {
             **_line(session, it),
             "name": it.name,
-            "lab": it.turn.lab,
+            "lab": it.turn.known(session.plan.blind),
             "doing": session.doing.get(it.number, ""),
             "why": it.turn.why,
             "ended": session.ended(it),

@@ -58,7 +58,8 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 def up() -> list[str]:
     """Return the labs of these tests that are up, on any engine."""
-    return [name for name in [*REPAIRS, SEVERAL, IN_VM] if placement.up(name)]
+    names = [*REPAIRS, SEVERAL, IN_VM]
+    return [name for lab in names for name in (lab, labs.load(lab).code) if placement.up(name)]
 
 
 def start(page: Page, lab: str) -> None:
@@ -67,7 +68,7 @@ def start(page: Page, lab: str) -> None:
     catalogue.locator("tr.next").wait_for(state="attached")
     if catalogue.get_attribute("open") is None:
         catalogue.locator("summary").click()
-    catalogue.get_by_role("button", name=f"Start {lab}", exact=True).click()
+    catalogue.get_by_role("button", name=f"Start {labs.load(lab).code}", exact=True).click()
     expect(page.locator("h1").first).to_contain_text(labs.load(lab).title)
     # Beside other tests a lab waits for its start, and then for the machine alone.
     expect(page.locator("#acts")).to_be_visible(timeout=300_000)
@@ -141,6 +142,7 @@ def test_from_the_catalogue_to_the_lesson(
     found = page.locator("#findings tbody tr, #findings > p:not(:empty)")  # or why it is empty
     expect(found.first).to_be_visible()
     assert page.locator("#findings .wide").evaluate(FITS)
+    assert lab not in f"{page.text_content('header')}{page.text_content('#catalogue')}"
     machine, command, daemon = REPAIRS[lab]
     type_into(page, machine, f"{command}; echo do''ne", r"^done$")
     row = page.locator(f"#screen-{machine} .xterm-rows > div").first
@@ -161,8 +163,10 @@ def test_from_the_catalogue_to_the_lesson(
     assert page.locator("#debrief details details, #debrief .lesson details").count() >= 2
     result_is_shown(page)
     page.locator("#catalogue summary").click()
-    row = page.locator("#catalogue tr", has=page.get_by_role("button", name=f"Remove {lab}"))
+    name = f"Remove {labs.load(lab).code}"
+    row = page.locator("#catalogue tr", has=page.get_by_role("button", name=name))
     expect(row).to_contain_text("solved")
+    expect(row).to_contain_text(lab)
     page.screenshot(path=shots / f"page-{lab}-lesson.png", full_page=True)
     page.set_viewport_size({"width": 390, "height": 844})
     page.screenshot(path=shots / f"page-{lab}-phone.png", full_page=True)
@@ -189,7 +193,7 @@ def test_hints_of_several_faults_follow_the_repairs(
     for fault in lab.fault:
         assert fault_of[hint(page)] == fault.id
         page.screenshot(path=shots / f"page-hint-{fault.id}.png", full_page=True)
-        inject.apply(placement.up(lab.id), fault.fix)
+        inject.apply(placement.up(lab.code), fault.fix)
         check(page)
     expect(page.locator("#state")).to_have_text("repaired")
 
@@ -200,21 +204,22 @@ def test_a_lab_in_the_vm_is_given_up_and_removed(url: str, browser: Browser) -> 
     page = opened(browser, url, [])
     catalogue = page.locator("#catalogue")
     catalogue.locator("tr.next").wait_for(state="attached")
-    catalogue.get_by_role("button", name=f"Start {IN_VM}", exact=True).click()
+    code = labs.load(IN_VM).code
+    catalogue.get_by_role("button", name=f"Start {code}", exact=True).click()
     expect(page.locator("#acts")).to_be_visible(timeout=900_000)
-    assert placement.up(IN_VM).engine.owns_kernel
+    assert placement.up(code).engine.owns_kernel
     page.click("[data-act=give-up]")
     page.locator("#remove").click()
-    expect(page.locator("#message")).to_contain_text(f"{IN_VM} was removed.", timeout=300_000)
+    expect(page.locator("#message")).to_contain_text(f"{code} was removed.", timeout=300_000)
     expect(page.locator("#message")).to_contain_text("make vm-down")
-    assert not placement.up(IN_VM)
+    assert not placement.up(code)
 
 
 @beside
 def test_a_dead_machine_is_told_and_the_lab_started_over(url: str, browser: Browser) -> None:
     page = opened(browser, url, [])
     start(page, "mtu")
-    container(placement.up("mtu")["web"]).kill()
+    container(placement.up(labs.load("mtu").code)["web"]).kill()
     expect(page.locator("#advice")).to_contain_text("web has ended. Press")
     assert hint(page)
     page.get_by_role("button", name="Start the lab over").click()

@@ -187,7 +187,7 @@ def test_a_lab_is_given_up_removed_and_started_over(
     monkeypatch.setattr(solo_session, "_record_of", lambda _lab: None)
     with solo(tmp_path) as (url, stacks):
         page = opened(browser, url, [])
-        page.get_by_role("button", name="Start conntrack", exact=True).click()
+        page.get_by_role("button", name="Start q21", exact=True).click()
         over = page.get_by_role("button", name="Start the lab over")
         expect(over).to_be_visible()
         over.click()
@@ -203,6 +203,6 @@ def test_a_lab_is_given_up_removed_and_started_over(
         stacks.outcome = Outcome(0, {"stays": stays})
         expect(remove).to_be_enabled()
         remove.click()
-        expect(page.locator("#message")).to_have_text(f"conntrack was removed. {stays}")
+        expect(page.locator("#message")).to_have_text(f"q21 was removed. {stays}")
         expect(remove).to_be_hidden()
         page.close()

@@ -16,6 +16,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from faultlab.core import paths
+from faultlab.lab import loader as labs
 from tests.live.classes import Class, opened, type_into
 
 SIZE = {"width": 1280, "height": 1000}
@@ -73,7 +74,7 @@ def seat(browser: Browser, lab: str, to: Path) -> list[str]:
             page.evaluate("scrollTo(0, 0)")
             _photograph(page, to)
             page.context.close()
-            return _runs(held.root, lab)
+            return _runs(held.root, labs.load(lab).code)
         finally:
             held.ended()
 

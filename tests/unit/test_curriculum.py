@@ -56,7 +56,7 @@ def test_needs_that_cannot_be_met(needs: str, said: str, project: Project, fault
 
 
 def test_the_first_lab(project: Project, faultlab: Run) -> None:
-    assert faultlab("next").out.endswith("Next: make lab-healthy\n")
+    assert faultlab("next").out.endswith("Next: make lab-p01\n")
     assert json.loads(faultlab("next", "--json", "--track", "bytes").out)["lab"] == "gzip"
     assert faultlab("next", "--track", "bits").code == 2
 
@@ -67,7 +67,7 @@ def test_what_was_done(project: Project, faultlab: Run) -> None:
     assert taken(faultlab, "mtu") == {
         **{"lab": "mtu", "title": "The port answers, the page never comes", "track": "packets"},
         **{"state": "solved", "seconds": 120.0, "hints": 1, "false_checks": 2},
-        "run": "20260101-000001-mtu-abcd",
+        **{"run": "20260101-000001-mtu-abcd", "number": 2, "code": "p02"},
     }
     run(project, "mtu", at(40, "check", fixed=True), number=2)
     assert (taken(faultlab, "mtu")["seconds"], taken(faultlab, "mtu")["hints"]) == (30.0, 0)
@@ -75,7 +75,7 @@ def test_what_was_done(project: Project, faultlab: Run) -> None:
     run(project, "swap", no)
     states = [taken(faultlab, lab)["state"] for lab in ("gzip", "swap", "healthy")]
     assert states == ["shown", "tried", "new"]
-    assert re.search(r"(?m)^mtu +solved  1 min", faultlab("progress").out)
+    assert re.search(r"(?m)^p02 mtu +solved  1 min", faultlab("progress").out)
 
 
 def test_a_late_look_overrules_the_check_before_it(project: Project, faultlab: Run) -> None:

@@ -94,7 +94,7 @@ class Used:
 
 def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> Used:
     """Read the stack of a lab that is up and print its tables. Raises BadInput, CannotRun."""
-    lab = placement.named(lab_id)
+    lab = placement.standing(lab_id)
     if not _SHORTEST <= seconds <= _LONGEST:
         raise BadInput(
             f"--seconds takes {_SHORTEST} to {_LONGEST}, got {seconds:g}.", "faultlab use --help"

@@ -201,7 +201,7 @@ function labRow(one, now) {
   button.addEventListener("click", () => choose(act, one.lab));
   const cells = [one.title + (one.vm ? " (in the lab VM)" : ""), String(one.minutes), `${one.level} of 5`, one.state, ...one.counts];
   return element("tr", { class: one.next ? "next" : "" }, element("td", {}, button),
-    element("th", { scope: "row" }, one.lab + (one.up ? " (up)" : one.next ? " (next)" : "")), ...cells.map((text, i) => element("td", { "data-head": HEADS[i + 2] }, text)));
+    element("th", { scope: "row" }, [...new Set([one.lab, one.was])].join(" ").trim() + (one.up ? " (up)" : one.next ? " (next)" : "")), ...cells.map((text, i) => element("td", { "data-head": HEADS[i + 2] }, text)));
 }
 
 function showDebrief(now) {
