@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from faultlab.core import text
-from faultlab.lab import collection
+from faultlab.lab import collection, numbers
 from faultlab.lab.model import Lab
 from faultlab.report.catalogue import level
 
@@ -25,7 +25,7 @@ def catalogue(labs: Iterable[Lab]) -> str:
     ]
     for track, title in collection.ours().tracks.items():
         rows = [
-            [f"[`{lab.id}`]({lab.id}/ticket.md)", lab.title, str(lab.minutes), level(lab)]
+            [f"[`{lab.code}`]({lab.id}/ticket.md)", lab.title, str(lab.minutes), level(lab)]
             for lab in found
             if lab.track == track
         ]
@@ -36,7 +36,9 @@ def catalogue(labs: Iterable[Lab]) -> str:
 
 def ticket(lab: Lab) -> str:
     """Return the page of a lab: its facts and its ticket, and no word about the cause."""
-    before = ", ".join(f"[`{need}`](../{need}/ticket.md)" for need in lab.needs) or "none"
+    codes = {each.lab: each.code for each in numbers.of(lab.collection)}
+    needs = (f"[`{codes.get(need, need)}`](../{need}/ticket.md)" for need in lab.needs)
+    before = ", ".join(needs) or "none"
     where = "the lab VM" if lab.scope == "kernel" else "containers"
     if lab.scope != "kernel" and lab.requires:
         where = "containers, or the lab VM if this kernel lacks something"
@@ -49,15 +51,15 @@ def ticket(lab: Lab) -> str:
     }
     return "\n\n".join(
         [
-            f"# {lab.id}: {lab.title}",
+            f"# {lab.code}: {lab.title}",
             " · ".join(f"**{name}:** {fact}" for name, fact in facts.items()),
             f'<div class="ticket">\n\n{lab.ticket}\n\n</div>',
-            f"```sh\nfaultlab start {lab.id}    # or: make lab-{lab.id}\n"
-            f"faultlab check {lab.id}    # is it fixed?\n"
-            f"faultlab hint {lab.id}     # the next hint\n```",
+            f"```sh\nfaultlab start {lab.code}    # or: make lab-{lab.code}\n"
+            f"faultlab check {lab.code}    # is it fixed?\n"
+            f"faultlab hint {lab.code}     # the next hint\n```",
             _WARNING.format(
                 title="The lesson gives the answer away",
-                body=f"Read [the lesson of {lab.id}](README.md) when you have repaired it.",
+                body=f"Read [the lesson of {lab.code}](README.md) when you have repaired it.",
             ),
         ]
     )

@@ -1,7 +1,8 @@
 """Pages: what MkDocs asks for while it builds the site. It reads the repository as it is.
 
 A page is known by its path in the repository, so that links which work on a forge work here too.
-Its place in the site is shorter: docs/use.md is use.html.
+Its place in the site is shorter: docs/use.md is use.html. That of a ticket does not name the cause:
+labs/mtu/ticket.md is labs/p02.html.
 """
 
 import logging
@@ -71,7 +72,7 @@ def _entry(file: Path) -> dict[str, str]:
 
 def _tracks() -> Iterator[dict[str, list[dict[str, str]]]]:
     for track, title in collection.ours().tracks.items():
-        yield {title: [{x.id: f"labs/{x.id}/ticket.md"} for x in _labs() if x.track == track]}
+        yield {title: [{x.code: f"labs/{x.id}/ticket.md"} for x in _labs() if x.track == track]}
 
 
 def _project() -> list[str]:
@@ -128,6 +129,10 @@ def _in_repository(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
 
 
+def _code(lab_id: str) -> str:
+    return next((lab.code for lab in _labs() if lab.id == lab_id), lab_id)
+
+
 def copied(name: str) -> File:
     """Return a file of the repository as a file of the site."""
     return _placed(File.generated(Site.config, name, abs_src_path=str(ROOT / name)))
@@ -137,8 +142,8 @@ def _placed(file: File) -> File:
     """Give a file its place in the site. Browsers show a file of another kind as text."""
     name = file.src_uri
     if name.startswith("labs/") and name.endswith(("/ticket.md", "/README.md")):
-        lab, _, kind = name.rpartition("/")
-        name = f"{lab}.html" if kind == "ticket.md" else f"{lab}-lesson.html"
+        _, lab, kind = name.split("/")
+        name = f"labs/{_code(lab)}.html" if kind == "ticket.md" else f"labs/{lab}-lesson.html"
     elif name.endswith(".md"):
         name = name.removesuffix(".md") + ".html"
     elif Path(name).suffix not in SHOWN:

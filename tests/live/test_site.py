@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.beside]
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 # The front, a list, a ticket, a lesson, commands, a schema, pictures, and wide tables.
 KINDS = (
-    *("index.html", "labs/index.html", "labs/mtu.html", "labs/missing-index-lesson.html"),
+    *("index.html", "labs/index.html", "labs/p02.html", "labs/missing-index-lesson.html"),
     *("cli.html", "json/start.html", "flame.html", "scorecard.html", "project/README.html"),
 )
 
@@ -74,17 +74,17 @@ def test_search_finds_a_lab_and_opens_its_ticket(site: Path, page: Page) -> None
     if page.viewport_size == {"width": 390, "height": 844}:
         page.locator("label.md-header__button[for=__search]").click()
     page.locator(".md-search__input").click()
-    page.keyboard.type("syn-flood campaign")
+    page.keyboard.type("campaign new customer")
     first = page.locator(".md-search-result__link").first
     first.wait_for()
     first.click()
-    page.wait_for_url("**/labs/syn-flood.html*")
+    page.wait_for_url("**/labs/q23.html*")
     assert labs.load("syn-flood").title in page.locator("h1").inner_text()
 
 
 def test_a_ticket_leads_to_its_lesson_and_a_question_unfolds(site: Path, page: Page) -> None:
     """The lesson is one click away, behind a warning; its answers are folded."""
-    page.goto((site / "labs/mtu.html").as_uri())
+    page.goto((site / "labs/p02.html").as_uri())
     assert "mtu 1500" not in page.locator("article").inner_text()
     page.locator(".warning a").click()
     page.wait_for_url("**/labs/mtu-lesson.html")
