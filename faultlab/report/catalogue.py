@@ -56,8 +56,9 @@ def show(
         term.table(("lab", "what its users report", "min", "level"), rows)
         term.say()
     if found:
-        term.say(f"Start one: make lab-{found[0].code}. The next one for you: make next")
-        if not all(lab.collection.ours for lab in found):
+        ours = [lab.code for lab in found if lab.collection.ours]
+        term.say(f"Start one: make lab-{(ours or ['ID'])[0]}. The next one for you: make next")
+        if len(ours) < len(found):
             term.say("One of another collection: faultlab start NAME/LAB")
     else:
         term.say("You have started each of these labs. Next: make progress")

@@ -136,13 +136,16 @@ def standing(lab_id: str) -> Lab:
     A learner can start it by the one and ask for it by the other.
     """
     lab = named(lab_id)
-    return lab if lab.blind else lab.asked(by_number=name_up(lab.alias) != lab.id)
+    other = lab.asked(by_number=not lab.by_number)
+    return other if other.alias != lab.alias and not up(lab.alias) and up(other.alias) else lab
 
 
 def name_up(name: str) -> str:
-    """Return this name of a lab, or the other one if a stack with that name is up instead."""
-    other = name if name in _HIDDEN else numbers.other(name)
-    return other if other != name and not up(name) and up(other) else name
+    """Return the name that a stack has as `standing` does, and read no more than numbers."""
+    if name in _HIDDEN or up(name):
+        return name
+    other = numbers.other(name)
+    return other if other != name and up(other) else name
 
 
 def everywhere() -> tuple[list[Engine], CannotRun | None]:

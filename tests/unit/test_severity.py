@@ -96,8 +96,8 @@ class TestALab:
 
     def test_the_list_says_what_there_is(self, faultlab: Verbs) -> None:
         lines = faultlab("list", "--severities").out.splitlines()
-        found = [line.split() for line in lines if line.startswith("mtu")]
-        assert [line[0] for line in found] == ["mtu", "mtu@0.5%", "mtu@1400"]
+        found = [line.split() for line in lines if line.startswith("p02")]
+        assert [line[0] for line in found] == ["p02", "p02@0.5%", "p02@1400"]
         assert found[1][1:3] == ["the", "fault"] and found[2][1] == "nothing"
         told = json.loads(faultlab("list", "--severities", "--json").out)
         assert "mtu" in [lab["id"] for lab in told]
