@@ -385,10 +385,14 @@ class Lab(Strict):
 
     @property
     def ticket(self) -> str:
-        """The incident as a user reports it; several if several labs were put together."""
+        """The incident as a user reports it; several if several labs were put together.
+
+        A user reports the strongest dose. At a weaker one a line more says so.
+        """
         first = ["Several reports came in within the hour."] if self.folders else []
+        milder = [] if self.main else ["**Later:** it is not always as bad as that."]
         alerts = [decoy.alerts.strip() for decoy in self.decoys if decoy.alerts]
-        return "\n\n".join([*first, self._texts("ticket.md"), *alerts])
+        return "\n\n".join([*first, self._texts("ticket.md"), *milder, *alerts])
 
     @property
     def lesson(self) -> str:

@@ -115,7 +115,12 @@ class Shift:
             self.journal.add(Event.CAME, number=self.came, fault=coming.fault)
 
     def _let_go(self, now: float) -> None:
-        for one in [one for one in self.there if one.coming.ends <= now]:
+        """Let those go whose time is up, unless looks say that they were repaired meanwhile."""
+        due = [one for one in self.there if one.coming.ends <= now]
+        for _ in range(_CLEAR):
+            if any(one.felt and not one.over for one in due):
+                self._look()
+        for one in [one for one in due if not one.over]:
             try:
                 self.run.apply("went", one.lab.fix)
             except CannotRun as problem:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from faultlab.core import document, lock, paths, text
-from faultlab.core.errors import BadInput, CannotRun, SaidNo
+from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
@@ -135,17 +135,25 @@ def show(
     file = paths.in_a_folder(json_file) if json_file else None
     kept = {its.lab: its for its in read(file)} if file and file.exists() else {}
     places, cannot = engines_of(term, chosen, wanted, parts=True)
-    found = []
+    found, troubles = [], list[str]()
     for lab in chosen:
         if lab.id in cannot:
             term.say(f"{'skip':<9} {lab.id}: {cannot[lab.id].partition(':')[0]}")
             continue
-        curve = _measured(term, places[lab.id], lab, looks)
+        try:
+            curve = _measured(term, places[lab.id], lab, looks)
+        except Problem as problem:  # the others have their curves
+            term.say(f"{lab.id}: {problem.message}")
+            troubles.append(f"{lab.id}: {problem.message}")
+            continue
         found.append(curve)
         print_one(term, curve)
         if file:
             kept[lab.id] = curve
             _write(file, kept.values())
+    if troubles:
+        again = f"faultlab curve {troubles[0].partition(':')[0]}"
+        raise CannotRun(f"{len(troubles)} labs have no curve: {troubles[0]}", again)
     if not found:
         raise CannotRun("None of these labs runs here.", "faultlab doctor")
     told = Curves(found)

@@ -22,6 +22,7 @@ MADE = json.loads((PICTURES / "pictures.json").read_text())
 FRONT = [
     *("README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md"),
     *(f"docs/{name}.md" for name in ("start", "blind", "vm", "proven", "safety", "commands")),
+    *(f"docs/{name}.md" for name in ("glossary", "symptoms", "doubt", "incident", "managers")),
 ]
 OF_THIS_MACHINE = re.compile(r"/wor" + r"k/|/ro" + r"ot/|/tmp/|faultlab-root")
 

@@ -164,7 +164,8 @@ def test_only_what_was_proven_together_is_drawn(
     got = faultlab("mystery", "--faults", "2")
     assert got.code == 2 and "No labs with 2 faults at once are proven" in got.err
     assert faultlab("mystery", "--faults", "0").code == 2
-    walked = [("mtu+gzip", "pass"), ("mtu+nagle", "fail")]
+    walked = [("mtu+gzip", "pass"), ("mtu+gzip", "pass"), ("mtu+nagle", "fail")]
+    walked += [("mtu+regex", "pass"), ("mtu+regex", "unknown")]
     cases = [
         {"lab": lab_id, "verdict": verdict, "lab_digest": digest.walk(lab_id)}
         for lab_id, verdict in walked

@@ -136,6 +136,16 @@ def test_a_fault_that_is_left_goes_by_itself_and_can_return(
     assert told.visits > told.lost > 0 and told.amiss == []
 
 
+def test_a_repair_just_before_a_fault_would_have_gone_is_a_repair(
+    engine: FakeEngine, tmp_path: Path
+) -> None:
+    its = Played(engine, tmp_path, Coming(0, "mtu", 120))
+    its.at(105, its.type("ip link set dev eth0 mtu 1500"))
+    told = its.told()
+    assert [(one.itself, one.repaired is not None) for one in told.incidents] == [(False, True)]
+    assert told.amiss == []
+
+
 def test_harm_that_no_fault_of_the_shift_does_is_told_once(
     engine: FakeEngine, tmp_path: Path
 ) -> None:

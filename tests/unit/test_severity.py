@@ -80,6 +80,11 @@ class TestALab:
             rows = [one.id for one in labs.rows(labs.load(each))]
             assert rows == ["mtu", "mtu@0.5%", "mtu@1400"]
 
+    def test_the_ticket_of_a_weaker_dose_says_so(self) -> None:
+        first, weaker = labs.load("mtu"), labs.load("mtu@1400")
+        assert weaker.ticket.startswith(first.ticket.rstrip())
+        assert "not always as bad" in weaker.ticket and "not always as bad" not in first.ticket
+
     def test_a_dose_that_it_does_not_have(self) -> None:
         with pytest.raises(BadInput, match=r"mtu has no severity '3%'; it has 100, 0\.5%, 1400"):
             labs.load("mtu@3%")
