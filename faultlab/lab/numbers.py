@@ -1,7 +1,7 @@
 """Numbers: the names of labs for those who must not know yet what is wrong: `2`, or `p02`.
 
 The id of a lab names its cause, and its number tells nothing. A number is read wherever the name of
-a lab is, also in `2@110`, `p02+b47` and `2~old-overflow`. No other module knows how it is written.
+a lab is, also in `12@7`, `p02+b47` and `2~old-overflow`. No other module knows how it is written.
 """
 
 import re
