@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, WithJsonSchema, model_validator
 
 from faultlab.core import paths
 from faultlab.core.defaults import MYSTERY
@@ -20,6 +20,15 @@ from faultlab.lab import severity as severities
 from faultlab.lab.collection import WORD, Collection, bare
 from faultlab.lab.severity import Severity
 
+# A number, or that of a dose.
+_CPUS = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 1024},
+            {"type": "string", "pattern": r"^@\{[^{}]+\}$"},
+        ]
+    }
+)
 _DOSED = ("inject", "fix", "fault", "alternative", "cheat", "hint")  # can have `@{numbers}`
 KERNEL = "kernel"  # `at = "kernel"`: the VM's own kernel
 NO_FAULT = "none"  # `truth.cause` of a control
@@ -36,7 +45,7 @@ class Limit(Strict):
     `cpus`: cores; `memory`: "512m"; `pids`: processes and threads, -1 for no limit.
     """
 
-    cpus: Annotated[float, Field(gt=0, le=1024, strict=False)] | None = None
+    cpus: Annotated[float, Field(gt=0, le=1024, strict=False), _CPUS] | None = None
     memory: Annotated[str, Field(pattern=r"^[0-9]+[kmg]$")] | None = None
     pids: Annotated[int, Field(ge=-1)] | None = None
 

@@ -23,7 +23,7 @@ class DoseRow:
     """One tool on one lab at several of its severities.
 
     `doses`: those that it looked at, the strongest first. `felt`: the weakest of them that users
-    feel. `caught`: the weakest at which it raised an alarm in each look; empty if there is none.
+    feel. `caught`: the weakest at which it raised an alarm in each look; empty for none of them.
     `blind`: those that users feel and it missed at least once. `early`: those that no user feels
     and it caught each time.
     """

@@ -272,8 +272,8 @@ class Gate(socket.socket):
         """Accept a connection. Raises ConnectionAbortedError for one too many.
 
         asyncio accepts all that wait before it looks at any. After a moment without CPU they are
-        more than may come at once, and whoever asks would be dropped with those that do not. So it
-        is sent on after a few, and comes back.
+        more than may come at once, and clients that ask would be dropped with those that do not.
+        So it is sent on after a few, and comes back.
         """
         self._at_once = (self._at_once + 1) % _AT_ONCE
         if self._at_once == 0:
