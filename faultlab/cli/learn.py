@@ -137,6 +137,20 @@ def mystery(
     return mystery.start(term, seed, tier, level, **how)
 
 
+@verb("mtu netem-loss", "mtu --draws 8 --seed 3")
+@many("labs", "a lab and its twin, or a lab", required=True)
+@option("--draws", type=int, metavar="N", help=f"so many draws ({defaults.EXAM_DRAWS})")
+@option("--seed", type=int, metavar="S", help="repeat the draws of this seed (random)")
+@option("--new", "anew", is_flag=True, help="do not go on with one that was stopped")
+@ENGINE
+@EVENTS
+def exam(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
+    """Tell two causes with one symptom apart, draw by draw."""
+    from faultlab.learn import exam
+
+    return exam.exam(term, labs, **how)
+
+
 @verb("--hours 2 --seed 3", "mtu gzip nagle --hours 0.7", "--report RUN")
 @many("labs", "labs whose faults may come (those proven together)")
 @option("--hours", type=float, default=2.0, metavar="H", help="how long the shift is (2)")
