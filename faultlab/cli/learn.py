@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from click import Choice, argument, option
+from click import Choice, IntRange, argument, option
 
 from faultlab.cli.verb import ENGINE, EVENTS, LAB, MINUTES, many, verb
 from faultlab.core import defaults
@@ -174,28 +174,40 @@ def oncall(
 
 
 @verb(
-    "--component web --resource network --cause mtu",
+    "--component web --resource network --cause mtu --sure 80",
     "--component none --resource none --cause none",
 )
 @option("--component", required=True, metavar="WORD", help="component, or none")
 @option("--resource", required=True, metavar="WORD", help="resource, or none")
 @option("--cause", required=True, metavar="WORD", help="cause, or none")
 @option("--also", is_flag=True, help="one more fault, beside the answer before")
+@option("--sure", type=IntRange(0, 100), metavar="N", help="how sure you are, in per cent")
 @option(
     "--lab",
     type=Choice((defaults.MYSTERY, defaults.ONCALL)),
     help="what is answered, if both are up",
 )
 def diagnose(
-    term: Terminal, component: str, resource: str, cause: str, *, also: bool, lab: str | None
+    term: Terminal,
+    component: str,
+    resource: str,
+    cause: str,
+    *,
+    also: bool,
+    sure: int | None,
+    lab: str | None,
 ) -> object:
     """Answer what is wrong in the mystery or the shift that is up, in the words of `terms`."""
     from faultlab.learn import mystery
     from faultlab.oncall import shift
 
     if shift.is_answered(lab):
+        if sure is not None:
+            raise BadInput(
+                "--sure goes with a mystery, not with a shift.", "type it without --sure"
+            )
         return shift.answered(term, component, resource, cause)
-    return mystery.diagnose(term, component, resource, cause, also=also)
+    return mystery.diagnose(term, component, resource, cause, also=also, sure=sure)
 
 
 @verb("mtu")
