@@ -97,13 +97,14 @@ def debrief(term: Terminal, lab: str, give_up: bool) -> object:
     return learner.debrief(term, lab)
 
 
-@verb("", "--track queries")
+@verb("", "--track queries", "--new")
 @option("--track", metavar="TRACK", help="packets, queues, memory, queries or bytes")
-def next_(term: Terminal, track: str | None) -> object:
+@option("--new", is_flag=True, help="nothing that comes back because it did not go well")
+def next_(term: Terminal, track: str | None, new: bool) -> object:
     """Recommend the lab to take now."""
     from faultlab.learn import progress
 
-    return progress.next_(term, track)
+    return progress.next_(term, track, new)
 
 
 @verb("", "--page progress.html")
