@@ -193,6 +193,7 @@ def _drawn(
                 why = f"{again}; why (it names the lab): faultlab show {run.record.id}"
                 raise CannotRun(f"{what}.", why) from problem
             run.record.event(READY)
+            run.stack.release()
             took = time.monotonic() - began
             engine.pause(max(0.0, found.pace - took))
             step.done("is up, and users feel it")

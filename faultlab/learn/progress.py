@@ -21,6 +21,7 @@ from faultlab.lab.model import Lab
 from faultlab.lab.severity import AT
 from faultlab.learn import repetition
 from faultlab.learn.certainty import Certainty
+from faultlab.learn.repetition import Due
 from faultlab.run import phase
 from faultlab.run import record as records
 from faultlab.run.record import READY, Record
@@ -119,12 +120,7 @@ def next_(term: Terminal, track: str | None, new: bool = False, today: date | No
     if track is not None and track not in curriculum.tracks():
         raise BadInput(f"There is no track {track!r}.", f"one of {', '.join(curriculum.tracks())}")
     every = curriculum.labs_in_order()
-    of_id = {lab.id: lab for lab in every}
-    records = [*_records(of_id)]
-    taken = so_far(every, records).labs
-    back = repetition.now_due(every, [] if new else records, today or datetime.now(UTC).date())
-    due = next((one for one in back if track in (None, of_id[one.lab].track)), None)
-    lab = of_id[due.lab] if due else following(every, taken, track)
+    taken, lab, due = advised(every, track, new, today)
     if lab is None:
         of = [one for one in taken if track in (None, one.track)]
         term.say("You have done every lab of this path. Next: make mystery")
@@ -145,6 +141,18 @@ def next_(term: Terminal, track: str | None, new: bool = False, today: date | No
     term.say(f"Next: make lab-{lab.id}")
     why = due.why if due else None
     return Next(lab.id, lab.title, lab.track, lab.minutes, vm, done, len(its), why)
+
+
+def advised(
+    every: Sequence[Lab], track: str | None = None, new: bool = False, today: date | None = None
+) -> tuple[list[Taken], Lab | None, Due | None]:
+    """Return what was done in each lab, the lab to take now, and why it comes back, if it does."""
+    of_id = {lab.id: lab for lab in every}
+    records = [*_records(of_id)]
+    taken = so_far(every, records).labs
+    back = repetition.now_due(every, [] if new else records, today or datetime.now(UTC).date())
+    due = next((one for one in back if track in (None, of_id[one.lab].track)), None)
+    return taken, of_id[due.lab] if due else following(every, taken, track), due
 
 
 def following(every: Sequence[Lab], taken: Iterable[Taken], track: str | None = None) -> Lab | None:

@@ -107,6 +107,16 @@ def test_what_is_printed_fits_and_names_no_draw_before_the_end(
     assert "What tells them apart" in after
 
 
+def test_a_script_hears_when_a_draw_is_up(pair: Project, sits: Sits, faultlab: Run) -> None:
+    sits()
+    got = faultlab("exam", *PAIR, "--draws", "4", "--events")
+    told = [json.loads(line) for line in got.out.splitlines()]
+    up = [it["name"] for it in told if it["event"] == "step" and it["text"].startswith("is up")]
+    assert up == [f"draw {number}" for number in range(1, 5)]
+    assert told[-1]["event"] == "result" and told[-1]["data"]["right"] == 4
+    assert "mtu" not in json.dumps(told[:-1]) and "small" not in json.dumps(told[:-1])
+
+
 def test_it_stops_with_the_input_and_goes_on_where_it_was(
     pair: Project, engine: FakeEngine, sits: Sits, faultlab: Run
 ) -> None:
