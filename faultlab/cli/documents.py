@@ -21,7 +21,7 @@ from faultlab.engine.vm import boot
 from faultlab.lab.collection import Collection
 from faultlab.lab.model import Decoy, Lab
 from faultlab.lab.repair import Repairs
-from faultlab.learn import checking, hints, learner, mystery, progress, start_many
+from faultlab.learn import checking, exam, hints, learner, mystery, progress, start_many
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
 from faultlab.oncall import shift
@@ -60,6 +60,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "debrief": (learner.debrief, mystery.debrief),
     "mystery": (mystery.start,),
     "diagnose": (mystery.diagnose,),
+    "exam": (exam.exam,),
     "oncall": (shift.oncall,),
     "next": (progress.next_,),
     "progress": (progress.show,),

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from click import Choice, argument, option
+from click import Choice, IntRange, argument, option
 
 from faultlab.cli.verb import BY_NAME, ENGINE, EVENTS, LAB, MINUTES, many, verb
 from faultlab.core import defaults
@@ -97,14 +97,15 @@ def debrief(term: Terminal, lab: str, give_up: bool) -> object:
     return learner.debrief(term, lab)
 
 
-@verb("", "--track queries")
+@verb("", "--track queries", "--new")
 @option("--track", metavar="TRACK", help="packets, queues, memory, queries or bytes")
+@option("--new", is_flag=True, help="nothing that comes back because it did not go well")
 @BY_NAME
-def next_(term: Terminal, track: str | None, *, by_name: bool) -> object:
+def next_(term: Terminal, track: str | None, *, new: bool, by_name: bool) -> object:
     """Recommend the lab to take now."""
     from faultlab.learn import progress
 
-    return progress.next_(term, track, by_name)
+    return progress.next_(term, track, new=new, by_name=by_name)
 
 
 @verb("", "--page progress.html")
@@ -139,6 +140,20 @@ def mystery(
     return mystery.start(term, seed, tier, level, **how)
 
 
+@verb("mtu netem-loss", "mtu --draws 8 --seed 3")
+@many("labs", "a lab and its twin, or a lab", required=True)
+@option("--draws", type=int, metavar="N", help=f"so many draws ({defaults.EXAM_DRAWS})")
+@option("--seed", type=int, metavar="S", help="repeat the draws of this seed (random)")
+@option("--new", "anew", is_flag=True, help="do not go on with one that was stopped")
+@ENGINE
+@EVENTS
+def exam(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
+    """Tell two causes with one symptom apart, draw by draw."""
+    from faultlab.learn import exam
+
+    return exam.exam(term, labs, **how)
+
+
 @verb("--hours 2 --seed 3", "mtu gzip nagle --hours 0.7", "--report RUN")
 @many("labs", "labs whose faults may come (those proven together)")
 @option("--hours", type=float, default=2.0, metavar="H", help="how long the shift is (2)")
@@ -162,28 +177,40 @@ def oncall(
 
 
 @verb(
-    "--component web --resource network --cause mtu",
+    "--component web --resource network --cause mtu --sure 80",
     "--component none --resource none --cause none",
 )
 @option("--component", required=True, metavar="WORD", help="component, or none")
 @option("--resource", required=True, metavar="WORD", help="resource, or none")
 @option("--cause", required=True, metavar="WORD", help="cause, or none")
 @option("--also", is_flag=True, help="one more fault, beside the answer before")
+@option("--sure", type=IntRange(0, 100), metavar="N", help="how sure you are, in per cent")
 @option(
     "--lab",
     type=Choice((defaults.MYSTERY, defaults.ONCALL)),
     help="what is answered, if both are up",
 )
 def diagnose(
-    term: Terminal, component: str, resource: str, cause: str, *, also: bool, lab: str | None
+    term: Terminal,
+    component: str,
+    resource: str,
+    cause: str,
+    *,
+    also: bool,
+    sure: int | None,
+    lab: str | None,
 ) -> object:
     """Answer what is wrong in the mystery or the shift that is up, in the words of `terms`."""
     from faultlab.learn import mystery
     from faultlab.oncall import shift
 
     if shift.is_answered(lab):
+        if sure is not None:
+            raise BadInput(
+                "--sure goes with a mystery, not with a shift.", "type it without --sure"
+            )
         return shift.answered(term, component, resource, cause)
-    return mystery.diagnose(term, component, resource, cause, also=also)
+    return mystery.diagnose(term, component, resource, cause, also=also, sure=sure)
 
 
 @verb("mtu")

@@ -1,4 +1,7 @@
-"""Statistics: medians; how often something happened, and the interval of the true rate."""
+"""Statistics: medians; how often something happened, and the interval of the true rate.
+
+And of people: how well they tell two things apart, and how well they know how sure they can be.
+"""
 
 import math
 import statistics
@@ -33,6 +36,42 @@ def mcnemar(won: int, lost: int) -> float:
     pairs, fewer = won + lost, min(won, lost)
     tail = sum(math.comb(pairs, k) for k in range(fewer + 1))
     return min(1.0, float(2 * tail / 2**pairs))
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How well two things are told apart: d', and its interval of 95%. 0 is guessing."""
+
+    d: float
+    low: float
+    high: float
+
+
+def sensitivity(hits: int, signals: int, false_alarms: int, noises: int) -> Sensitivity | None:
+    """Return d' of so many hits and false alarms; None if one of the two never came.
+
+    d' is z(hits) - z(false alarms). Each rate is taken as (count + 0.5) / (total + 1), so that
+    eight right answers of eight stay finite (Hautus, 1995). The interval is that of Gourevitch and
+    Galanter (1967). With eight draws it holds a true d' up to 3 in 94% of exams or more.
+    """
+    if not (signals and noises):
+        return None
+    normal, found, variance = NormalDist(), [], 0.0
+    for count, total in ((hits, signals), (false_alarms, noises)):
+        rate = (count + 0.5) / (total + 1)
+        found.append(normal.inv_cdf(rate))
+        variance += rate * (1 - rate) / (total * normal.pdf(found[-1]) ** 2)
+    d = found[0] - found[1]
+    half = normal.inv_cdf((1 + _SURE) / 2) * math.sqrt(variance)
+    return Sensitivity(d, d - half, d + half)
+
+
+def brier(said: Sequence[tuple[float, bool]]) -> float | None:
+    """Return the mean squared error of certainties from 0 to 1; None without one (Brier, 1950).
+
+    Each has whether its answer was right. 0 is best, and 0.25 is what 0.5 always gives.
+    """
+    return statistics.fmean((sure - right) ** 2 for sure, right in said) if said else None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from faultlab.core import document, paths
-from faultlab.core.defaults import MYSTERY, ONCALL
+from faultlab.core.defaults import EXAM, MYSTERY, ONCALL
 from faultlab.core.errors import BadInput
 from faultlab.lab import collection, decoys, incident, numbers
 from faultlab.lab.abilities import ABILITIES
@@ -143,7 +143,7 @@ def truths(lab: Lab) -> list[Truth]:
 
 def known(lab_id: str) -> None:
     """Raise BadInput, with the nearest name, if there is no such lab."""
-    if lab_id not in (MYSTERY, ONCALL):
+    if lab_id not in (MYSTERY, ONCALL, EXAM):
         _known(lab_id)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, WithJsonSchema, model_validator
 
 from faultlab.core import paths
-from faultlab.core.defaults import MYSTERY
+from faultlab.core.defaults import EXAM, MYSTERY
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
 from faultlab.lab import services as compose_files
@@ -353,6 +353,8 @@ class Lab(Strict):
     @property
     def to_start(self) -> str:
         """Return what a learner types to start it afresh."""
+        if self.alias == EXAM:
+            return f"faultlab {EXAM} --help"
         return f"make {MYSTERY}" if self.alias == MYSTERY else f"make lab-{self.alias}"
 
     @property

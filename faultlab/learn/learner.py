@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from faultlab.core import lock
 from faultlab.core.command import meanwhile, uninterrupted
-from faultlab.core.defaults import AUTO, MYSTERY
+from faultlab.core.defaults import AUTO, EXAM, MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -21,7 +22,7 @@ from faultlab.learn.commands import commands
 from faultlab.run import harmless, inject, placement
 from faultlab.run.attached import attached
 from faultlab.run.readings import as_seen
-from faultlab.run.record import GAVE_UP, READY, Record
+from faultlab.run.record import DOWN, GAVE_UP, READY, Record
 from faultlab.run.run import Run
 
 
@@ -238,8 +239,13 @@ def fix(term: Terminal, lab_id: str, number: int | None) -> Fixed:
 
 
 def debrief(term: Terminal, lab_id: str) -> Lesson:
-    """Print the lesson, with the names of this lab's own containers."""
+    """Print the lesson, with the names of this lab's own containers.
+
+    Raises CannotRun in an exam, which shows what tells its labs apart at its end.
+    """
     lab = placement.named(lab_id)
+    if lab.alias == EXAM:
+        raise CannotRun("The lesson would give it away.", "answer the exam to its end")
     lesson = inject.typable(lab.lesson, stack_name(lab.alias))
     term.markdown(lesson, paged=True)
     return Lesson(lab.id, lesson, lab.truth)
@@ -251,11 +257,15 @@ def down(term: Terminal, lab_id: str) -> Removed:
     lab_id = placement.name_up(numbers.spelled(lab_id))
     name = stack_name(lab_id)
     with lock.hold(name, f"down {lab_id}"):
-        engine = placement.up(lab_id).engine
+        stack = placement.up(lab_id)
+        engine, record = stack.engine, Record.ready(stack.run_id) if stack else None
         was = engine.leftovers(name)
         with term.step("down", "removing its containers, network and volumes") as step:
             engine.down(name)
             step.done("removed, nothing is left" if was else "nothing was up")
+        if record and lab_id == MYSTERY:  # from now on progress may tell what it was
+            with suppress(CannotRun):
+                record.event(DOWN)
     if engine.stays:
         term.say(engine.stays)
     return Removed(lab_id, was, engine.stays)

@@ -7,6 +7,7 @@ the correct answer.
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any
@@ -21,10 +22,12 @@ from faultlab.lab import loader as labs
 from faultlab.lab.collection import MARK
 from faultlab.lab.decoys import clash
 from faultlab.lab.model import Lab, Truth
-from faultlab.learn import learner
+from faultlab.learn import certainty, learner
+from faultlab.learn.certainty import Certainty
 from faultlab.run import harmless, inject, late, placement, together
 from faultlab.run.attached import attached
-from faultlab.run.record import GAVE_UP, Record
+from faultlab.run.phase import CHECK, LATER
+from faultlab.run.record import DOWN, GAVE_UP, READY, TOLD, Record
 
 MOST_FAULTS = 3  # at once, as labs are proven together
 _CONTROLS = 0.2  # of the draws; without controls, "there is a fault" would always be right
@@ -32,6 +35,7 @@ _TWINS = 3  # a lab with twins is drawn this many times as often
 _PART, _REPAIR, _AGAIN = 10, 10, 5  # points: for a correct part, for the repair, off for each retry
 _ANSWER = "answer"
 _ALSO = "also"
+_SURE = "sure"
 _HELP = "faultlab mystery --help"
 _PER_FAULT = len(Truth.model_fields)  # parts of an answer
 
@@ -44,7 +48,8 @@ class Score:
     several labs were put together, each fault has its parts, such as `2. cause`, and an answer
     beside those that fit a fault costs as a further one. `named` and `said`: how many faults the
     answer names by their cause, and how many it has; 0 where there is one fault. `decoys`: those
-    that an answer has taken for the fault, each of which costs as a further answer.
+    that an answer has taken for the fault, each of which costs as a further answer. `sure`: of the
+    last answer, in per cent; it costs nothing.
     """
 
     answer: dict[str, str] | None
@@ -57,6 +62,13 @@ class Score:
     named: int = 0
     said: int = 0
     decoys: list[str] = field(default_factory=list)
+    sure: int | None = None
+
+    @property
+    def knew(self) -> bool:
+        """Return whether the answer names the cause of each fault."""
+        causes = [right for part, right in self.right.items() if part.endswith("cause")]
+        return bool(causes) and all(causes)
 
     @property
     def of(self) -> int:
@@ -73,10 +85,11 @@ class Score:
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer, and the number of answers so far."""
+    """An answer, and the number of answers so far. `sure`: in per cent, if that counts."""
 
     answers: int
     answer: dict[str, str]
+    sure: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,10 @@ class FalseLead:
 
 @dataclass(frozen=True)
 class Debriefed:
-    """The name of the lab, the score of the diagnosis, the lesson, and the decoys."""
+    """The name of the lab, the score of the diagnosis, the lesson, and the decoys.
+
+    `certainty`: that of all mysteries so far which were answered with one.
+    """
 
     lab: str
     truth: dict[str, str]
@@ -106,6 +122,8 @@ class Debriefed:
     named: int
     said: int
     decoys: list[str]
+    sure: int | None
+    certainty: Certainty | None
     lesson: str
     false_leads: list[FalseLead]
 
@@ -213,16 +231,25 @@ def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
 
 
 def diagnose(
-    term: Terminal, component: str, resource: str, cause: str, *, also: bool = False
+    term: Terminal,
+    component: str,
+    resource: str,
+    cause: str,
+    *,
+    also: bool = False,
+    sure: int | None = None,
 ) -> Answered:
     """Record an answer, which the debrief scores. Raises BadInput for a word not in `terms`.
 
-    `also`: it names one more fault, and the answer before it stays.
+    `also`: it names one more fault, and the answer before it stays. `sure`: in per cent, which
+    counts if no check has passed yet.
     """
     answer = answered(component, resource, cause)
     with attached(MYSTERY, "diagnose") as run:
-        run.record.event(_ANSWER, **answer, **({_ALSO: True} if also else {}))
-        sets = _answers(run.record.events)
+        more: dict[str, Any] = {_ALSO: True} if also else {}
+        more |= {} if sure is None else {_SURE: sure}
+        run.record.event(_ANSWER, **answer, **more)
+        sets, counts = _answers(run.record.events), _certainty(run.record.events)
     given = len(sets)
     if len(sets[-1]) > 1:
         term.say(f"Answer {given} names {len(sets[-1])} faults; the debrief scores it.")
@@ -230,7 +257,11 @@ def diagnose(
         term.say(f"Answer {given} is recorded; the debrief scores it.")
     if given > 1:
         term.say(f"Only the last answer counts. Each answer after the first costs {_AGAIN} points.")
-    return Answered(given, answer)
+    if sure is not None and counts is None:
+        term.say("How sure you are does not count: a check has passed already.")
+    elif counts is None:
+        term.say("Next time say how sure you are, in per cent: --sure 80")
+    return Answered(given, answer, counts)
 
 
 def debrief(term: Terminal, give_up: bool) -> Debriefed:
@@ -245,6 +276,8 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
             found = scored(run.lab, run.record)
         if not found.gave_up:
             _must_be_done(found)
+        if not run.record.told:
+            run.record.event(TOLD)
         truth, real = truths(run.lab), run.lab.id
         lesson = inject.typable(run.lab.lesson, run.stack.name)
     its = labs.load(real)
@@ -267,9 +300,45 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
     for lead in leads:
         cost = f" You answered it: {_AGAIN} points." if lead.taken else ""
         term.say(f"A false lead: {lead.title}. {lead.why}{cost}")
+    how_sure = certainties()
+    if found.sure is not None and how_sure:
+        came = "right" if found.knew else "wrong"
+        term.say(f"You were {found.sure}% sure of this, and {came}. Of all mysteries so far:")
+        term.points(how_sure.sentences)
     term.say()
     term.markdown(lesson, paged=True)
-    return Debriefed(real, truth, found.points, **vars(found), lesson=lesson, false_leads=leads)
+    return Debriefed(
+        real,
+        truth,
+        found.points,
+        **vars(found),
+        certainty=how_sure,
+        lesson=lesson,
+        false_leads=leads,
+    )
+
+
+def certainties() -> Certainty | None:
+    """Return how sure the learner was of all mysteries that are over; None without a certainty.
+
+    They are those of this checkout, as their records have them.
+    """
+    said = []
+    for run_id in Record.ids(MYSTERY):
+        with suppress(BadInput):
+            record = Record.read(run_id)
+            if record.stack == stack_name(MYSTERY) and record.happened(READY) and record.told:
+                sure = _certainty(record.events)
+                found = score(
+                    labs.load(record.lab),
+                    _answers(record.events),
+                    repaired=late.repaired(record.events),
+                    gave_up=record.happened(GAVE_UP),
+                    hints=0,
+                    minutes=0.0,
+                )
+                said += [] if sure is None else [(sure, found.knew)]
+    return certainty.of(said)
 
 
 def _must_be_done(found: Score) -> None:
@@ -295,6 +364,22 @@ def _answers(events: Iterable[dict[str, Any]]) -> list[list[dict[str, str]]]:
                 found[-1].append(named)
             else:
                 found.append([named])
+    return found
+
+
+def _certainty(events: Iterable[dict[str, Any]]) -> int | None:
+    """Return how sure the last answer is, in per cent.
+
+    None if that was not said before a check passed: then all are sure.
+    """
+    found: int | None = None
+    passed = False
+    for event in events:
+        if event["event"] in (CHECK, LATER):
+            passed = event["fixed"]
+        elif event["event"] == _ANSWER:
+            found = found if event.get(_ALSO) else None
+            found = found if passed else event.get(_SURE, found)
     return found
 
 
@@ -349,10 +434,11 @@ def _parts(answer: Mapping[str, str], truth: Truth) -> dict[str, bool]:
 
 def scored(lab: Lab, record: Record) -> Score:
     """Return the learner's score in this run so far."""
-    events = record.events
+    events = [event for event in record.events if event["event"] not in (TOLD, DOWN)]
     return score(
         lab,
         _answers(events),
+        sure=_certainty(events),
         repaired=late.repaired(events),
         gave_up=any(event["event"] == GAVE_UP for event in events),
         hints=sum(lab.hint[number - 1].cost for number in record.hints),

@@ -3,20 +3,25 @@
 All of it comes from the recorded runs of this checkout.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import Literal
 
 from faultlab.core import paths
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput
+from faultlab.core.events import MAY_LACK
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import curriculum
 from faultlab.lab.model import Lab
 from faultlab.lab.severity import AT
+from faultlab.learn import repetition
+from faultlab.learn.certainty import Certainty
+from faultlab.learn.repetition import Due
 from faultlab.run import phase
 from faultlab.run import record as records
 from faultlab.run.record import READY, Record
@@ -66,16 +71,20 @@ class Taken:
 
 @dataclass(frozen=True)
 class Progress:
-    """All labs in the order of the path, and how many are solved."""
+    """All labs in the order of the path, how many are solved, and how sure of mysteries."""
 
     labs: list[Taken]
     solved: int
     of: int
+    certainty: Certainty | None = None
 
 
 @dataclass(frozen=True)
 class Next:
-    """The lab to take now; None when all are done. `vm`: it runs in the lab VM only."""
+    """The lab to take now; None when all are done. `vm`: it runs in the lab VM only.
+
+    `why`: why it comes back, if it does.
+    """
 
     lab: str | None
     title: str
@@ -86,6 +95,7 @@ class Next:
     of: int
     number: int | None = None
     code: str = ""
+    why: str | None = field(default=None, metadata=MAY_LACK)
 
 
 def show(term: Terminal, page: str | None, by_name: bool = False) -> Progress:
@@ -93,7 +103,9 @@ def show(term: Terminal, page: str | None, by_name: bool = False) -> Progress:
 
     `by_name`: print the id of each lab, also of one that is not done.
     """
-    found = so_far(curriculum.labs_in_order())
+    from faultlab.learn.mystery import certainties  # `list` needs this module, but no engine
+
+    found = replace(so_far(curriculum.labs_in_order()), certainty=certainties())
     for track, its in by_track(found.labs):
         term.heading(f"{track}: {sum(one.done for one in its)} of {len(its)}")
         headings = ("lab", "", "time", "hints", "failed checks")
@@ -107,20 +119,31 @@ def show(term: Terminal, page: str | None, by_name: bool = False) -> Progress:
         file = paths.in_a_folder(page)
         paths.write_whole(file, render("progress.html", tracks=by_track(found.labs), found=found))
         term.say(f"Written: {file}")
+    if found.certainty:
+        term.say("Of mysteries that are over:")
+        term.points(found.certainty.sentences)
+        term.say()
     term.say("Next: make next")
     return found
 
 
-def next_(term: Terminal, track: str | None, by_name: bool = False) -> Next:
+def next_(
+    term: Terminal,
+    track: str | None,
+    *,
+    new: bool = False,
+    by_name: bool = False,
+    today: date | None = None,
+) -> Next:
     """Print which lab to take now. Raises BadInput for an unknown track.
 
-    `by_name`: print its id, too.
+    What did not go well comes back first, after days; with `new` it does not. `by_name`: print its
+    id, too.
     """
     if track is not None and track not in curriculum.tracks():
         raise BadInput(f"There is no track {track!r}.", f"one of {', '.join(curriculum.tracks())}")
     every = curriculum.labs_in_order()
-    taken = so_far(every).labs
-    lab = following(every, taken, track)
+    taken, lab, due = advised(every, track, new, today)
     if lab is None:
         of = [one for one in taken if track in (None, one.track)]
         term.say("You have done every lab of this path. Next: make mystery")
@@ -131,7 +154,9 @@ def next_(term: Terminal, track: str | None, by_name: bool = False) -> Next:
     term.heading(f"{title}: {done} of {len(its)}")
     name = lab.both_names if by_name else lab.code
     term.say(f"{name}: {lab.title}. About {lab.minutes} minutes.")
-    if lab.needs:
+    if due:
+        term.say(f"{due.why} To go on instead: faultlab next --new")
+    elif lab.needs:
         needs = [one.called for one in taken if one.lab in lab.needs]
         term.say(f"It builds on {', '.join(needs)}.")
     vm = lab.scope == "kernel"
@@ -139,8 +164,30 @@ def next_(term: Terminal, track: str | None, by_name: bool = False) -> Next:
         term.say("It needs a kernel of its own: make vm")
     term.say()
     term.say(f"Next: make lab-{lab.code}")
-    counts = done, len(its)
-    return Next(lab.id, lab.title, lab.track, lab.minutes, vm, *counts, lab.number, lab.code)
+    return Next(
+        lab.id,
+        lab.title,
+        lab.track,
+        lab.minutes,
+        vm,
+        done,
+        len(its),
+        lab.number,
+        lab.code,
+        why=due.why if due else None,
+    )
+
+
+def advised(
+    every: Sequence[Lab], track: str | None = None, new: bool = False, today: date | None = None
+) -> tuple[list[Taken], Lab | None, Due | None]:
+    """Return what was done in each lab, the lab to take now, and why it comes back, if it does."""
+    of_id = {lab.id: lab for lab in every}
+    records = [*_records(of_id)]
+    taken = so_far(every, records).labs
+    back = repetition.now_due(every, [] if new else records, today or datetime.now(UTC).date())
+    due = next((one for one in back if track in (None, of_id[one.lab].track)), None)
+    return taken, of_id[due.lab] if due else following(every, taken, track), due
 
 
 def following(every: Sequence[Lab], taken: Iterable[Taken], track: str | None = None) -> Lab | None:
@@ -167,14 +214,18 @@ def by_track(taken: Sequence[Taken]) -> list[tuple[str, list[Taken]]]:
     return [(title, list(its)) for title, its in groups]
 
 
-def so_far(every: Sequence[Lab]) -> Progress:
-    """Return each lab with its best run, and how many are solved."""
+def so_far(every: Sequence[Lab], records: Iterable[tuple[str, Record]] | None = None) -> Progress:
+    """Return each lab with its best run, and how many are solved.
+
+    `records`: of the learner's runs, if they were read already.
+    """
     best = {
         lab.id: Taken(lab.id, lab.title, lab.track, "new", number=lab.number, code=lab.code)
         for lab in every
     }
-    for one in _runs(best):
-        so_far = best[one.lab]
+    of_id = {lab.id: lab for lab in every}
+    for lab_id, record in _records(of_id) if records is None else records:
+        one, so_far = _run(best[lab_id], record), best[lab_id]
         if _rank(one) < _rank(so_far):
             best[one.lab] = one
     taken = list(best.values())
@@ -191,19 +242,19 @@ def _rank(one: Taken) -> tuple[int, int, int, float]:
     return _ORDER.index(one.state), one.hints, one.false_checks, one.seconds or 0.0
 
 
-def _runs(labs: dict[str, Taken]) -> Iterator[Taken]:
-    """Yield each learner's run in this checkout; a mystery's only after its solution was shown."""
+def _records(labs: Mapping[str, Lab]) -> Iterator[tuple[str, Record]]:
+    """Yield each learner's run in this checkout with its lab; a mystery's only once it is told."""
     for run_id in Record.ids():
         with suppress(BadInput):
             record = Record.read(run_id)
-            lab = labs.get(record.lab.partition(AT)[0])  # a lab is solved at any severity
-            if lab is None or not record.happened(READY):
+            lab_id = record.lab.partition(AT)[0]  # a lab is solved at any severity
+            if lab_id not in labs or not record.happened(READY):
                 continue
             blind = record.stack == stack_name(MYSTERY)
-            told = record.happened("down") or record.happened(records.GAVE_UP)
-            names = record.lab, lab.code + record.lab.removeprefix(lab.lab)
-            if record.stack in map(stack_name, names) or (blind and told):
-                yield _run(lab, record)
+            lab = labs[lab_id]
+            names = record.lab, lab.code + record.lab.removeprefix(lab_id)
+            if record.stack in map(stack_name, names) or (blind and record.told):
+                yield lab_id, record
 
 
 def _run(lab: Taken, record: Record) -> Taken:

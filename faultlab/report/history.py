@@ -174,7 +174,8 @@ def result(event: dict[str, Any]) -> str:
         case "hint":
             return f"hint {event.get('number', '?')}"
         case "answer":
-            return ", ".join(str(event.get(part, "?")) for part in Truth.model_fields)
+            sure = [f"{event['sure']}% sure"] if "sure" in event else []
+            return ", ".join([*(str(event.get(part, "?")) for part in Truth.model_fields), *sure])
     if not event.get("fixed"):
         return "did not last" if event["event"] == LATER else "not fixed"
     return "fixed, looked at again later" if event.get(LATER) else "fixed"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from faultlab.core import naming
-from faultlab.core.defaults import AUTO, MYSTERY, ONCALL
+from faultlab.core.defaults import AUTO, EXAM, MYSTERY, ONCALL
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -23,7 +23,11 @@ from faultlab.run import preflight
 from faultlab.run.record import Record
 
 # What has a name of its own while its lab is secret, and what starts it.
-_HIDDEN = {MYSTERY: f"make {MYSTERY}", ONCALL: f"faultlab {ONCALL}"}
+_HIDDEN = {
+    MYSTERY: f"make {MYSTERY}",
+    ONCALL: f"faultlab {ONCALL}",
+    EXAM: f"faultlab {EXAM} --help",
+}
 # Every kind of engine by its name, in the order in which `auto` tries them.
 ENGINES: dict[str, type[Engine]] = {
     "local": LocalEngine,
@@ -118,7 +122,7 @@ def reason(lab: Lab, lacking: Collection[str]) -> str:
 
 
 def named(lab_id: str) -> Lab:
-    """Return a lab; for `mystery` and `oncall`, what is up as such. Raises BadInput, CannotRun."""
+    """Return a lab; for a name that hides one, what is up as such. Raises BadInput, CannotRun."""
     if lab_id not in _HIDDEN:
         return labs.asked(lab_id)
     stack = up(lab_id)

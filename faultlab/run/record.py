@@ -30,7 +30,8 @@ _RENAMED = {"what": "event", "signs": "evidence"}  # since version 1
 VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst to the best
 READY = "ready"  # after this event a learner can work
 SHOWN, GONE = "shown", "gone"  # keys: numbers of the faults of a lab that has several
-GAVE_UP = "gave up"  # after this event nothing is hidden from the learner of a mystery
+# After each of these, nothing is hidden from the learner of a mystery.
+GAVE_UP, TOLD, DOWN = "gave up", "told", "down"
 _FILE = "run.json"
 _ADDED = "events.jsonl"  # events since run.json was written, each with its place in the list
 _ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
@@ -235,6 +236,11 @@ class Record:
     def happened(self, name: str) -> bool:
         """Return whether this event was recorded."""
         return any(event["event"] == name for event in self.events)
+
+    @property
+    def told(self) -> bool:
+        """Return whether nothing of a mystery is hidden from its learner any more."""
+        return any(event["event"] in (GAVE_UP, TOLD, DOWN) for event in self.events)
 
     @property
     def hints(self) -> list[int]:

@@ -56,7 +56,7 @@ class Actions:
             case "hint":
                 await self.session.hint(seat)
             case "diagnose":
-                self.session.answer(seat, *_faults(facts))
+                self.session.answer(seat, *_faults(facts), sure=_sure(facts))
             case "restart":
                 await self.session.restart(seat, *_words(facts, "daemon"))
             case "limit":
@@ -128,6 +128,16 @@ def _faults(facts: dict[str, Any]) -> list[list[str]]:
     if len(also) >= mystery.MOST_FAULTS:
         raise BadInput(f"An answer names at most {mystery.MOST_FAULTS} faults.")
     return [_words(each, *Truth.model_fields) for each in (facts, *also)]
+
+
+def _sure(facts: dict[str, Any]) -> int | None:
+    """Return how sure an answer is, in per cent; None if it does not say. Raises BadInput."""
+    sure = facts.get("sure")
+    if sure is None:
+        return None
+    if not isinstance(sure, int) or isinstance(sure, bool) or not 0 <= sure <= 100:
+        raise BadInput("How sure you are is a number from 0 to 100.")
+    return sure
 
 
 def _limit(facts: dict[str, Any]) -> Limit:

@@ -21,12 +21,15 @@ Rows = list[dict[str, Any]]
 KINDS = {"csv": "text/csv", "json": "application/json", "html": "text/html"}
 _COLUMNS = (
     *("seat", "name", "lab", "state", "gave_up", "minutes", "checks", "hints", "answers"),
-    *("component", "resource", "cause", "points", "of"),
+    *("component", "resource", "cause", "sure", "points", "of"),
 )
 
 
 def rows(roster: Roster, now: float) -> Rows:
-    """Return a row for each lab that a seat has started; parts of an answer are true or false."""
+    """Return a row for each lab that a seat has started; parts of an answer are true or false.
+
+    `sure`: of the last answer, in per cent.
+    """
     found = []
     for seat in roster.seats:
         for turn in seat.turns[: seat.at + 1]:
@@ -43,6 +46,7 @@ def rows(roster: Roster, now: float) -> Rows:
                     "hints": len(turn.hints),
                     "answers": len(turn.answers),
                     **{part: _right(score.right, part) for part in Truth.model_fields},
+                    "sure": score.sure,
                     "points": score.points,
                     "of": score.of,
                 }

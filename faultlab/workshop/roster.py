@@ -54,6 +54,7 @@ class Turn:
     hints: list[int] = field(default_factory=list)
     checks: int = 0
     answers: list[list[dict[str, str]]] = field(default_factory=list)  # each names some faults
+    sure: int | None = None  # of the last answer, in per cent, if it came before a repair
     findings: list[dict[str, Any]] = field(default_factory=list)
     faults_gone: list[int] = field(default_factory=list)  # their numbers, if there are several
     popular: list[str] = field(default_factory=list)  # public answers that are no repair by itself
@@ -194,6 +195,7 @@ class Roster:
                 _hinted(turn, event)
             case Event.ANSWERED:
                 turn.answers.append([event["answer"], *event.get("also", [])])
+                turn.sure = event.get("sure") if turn.state == "red" else None
             case Event.CHECKED | Event.LOOKED:
                 self._seen(turn, event, now)
             case Event.GAVE_UP | Event.TIME_OVER:
@@ -258,6 +260,7 @@ class Roster:
             gave_up=turn.gave_up,
             hints=sum(costs),
             minutes=turn.seconds(now) / 60,
+            sure=turn.sure,
         )
 
 

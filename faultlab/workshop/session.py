@@ -302,17 +302,19 @@ class Session:
         of_lab = len(labs.loaded(turn.lab).hint)
         return of_lab if self.plan.hints is None else min(of_lab, self.plan.hints)
 
-    def answer(self, seat: Seat, *faults: Sequence[str]) -> None:
+    def answer(self, seat: Seat, *faults: Sequence[str], sure: int | None = None) -> None:
         """Record a diagnosis: the component, the resource and the cause of each fault.
 
-        Raises BadInput for an unknown word, CannotRun if it is too late.
+        `sure`: how sure the seat is, in per cent, which counts before a repair. Raises BadInput for
+        an unknown word, CannotRun if it is too late.
         """
         self._must_be(seat, "red", "amber", "green")
         if seat.turn.told(self.plan.blind):  # after the debrief has opened
             raise CannotRun("The solution has already been shown.")
         first, *more = [mystery.answered(*fault) for fault in faults]
-        also = {"also": more} if more else {}
-        self.note(Event.ANSWERED, seat.number, answer=first, **also)
+        facts: dict[str, Any] = {"also": more} if more else {}
+        facts |= {} if sure is None else {"sure": sure}
+        self.note(Event.ANSWERED, seat.number, answer=first, **facts)
 
     def give_up(self, seat: Seat) -> None:
         """Record that a seat gives up, so that it sees the solution."""

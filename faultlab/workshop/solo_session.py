@@ -207,8 +207,7 @@ class SoloSession(Session):
 
     def _tracks(self) -> list[dict[str, Any]]:
         every = curriculum.labs_in_order()
-        taken = progress.so_far(every).labs
-        following = progress.following(every, taken)
+        taken, following, _ = progress.advised(every)
         lab_of = {lab.id: lab for lab in every}
 
         def row(one: progress.Taken) -> dict[str, Any]:

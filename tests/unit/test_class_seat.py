@@ -35,10 +35,38 @@ def test_an_answer_names_several_faults(here: Served) -> None:
     with here.events(1, "/seat/1/events") as views:
         told = next(views)
         assert told["answer"] == [RIGHT, more] and told["answers"] == 1
-    for also in ("mtu", [1], [{}], [{**more, "cause": "x"}], [more] * 3):
+    amiss: tuple[object, ...] = ("mtu", [1], [{}], [{**more, "cause": "x"}], [more] * 3)
+    for also in amiss:
         answer = here.post(1, "/seat/1/diagnose", {**RIGHT, "also": also})
         assert answer.status_code == 400, also
     assert len(here.session.roster.seat(1).turn.answers) == 1
+
+
+def test_an_answer_says_how_sure_it_is(here: Served) -> None:
+    """It counts before a repair, and is in the view, the journal and each export."""
+    assert here.post(1, "/seat/1/diagnose", {**RIGHT, "sure": 80}).status_code == 200
+    amiss: tuple[object, ...] = (-1, 101, "80", True, 50.5, [], {})
+    for sure in amiss:
+        answer = here.post(1, "/seat/1/diagnose", {**RIGHT, "sure": sure})
+        assert answer.status_code == 400, sure
+        assert answer.json()["error"] == "How sure you are is a number from 0 to 100."
+    with here.events(1, "/seat/1/events") as views:
+        assert next(views)["sure"] == 80
+    assert here.session.journal.events[-1]["sure"] == 80
+    here.stacks.well.add(1)
+    assert here.post(1, "/seat/1/check").status_code == 200
+    here.wait(1, "green")
+    told = view.seat(here.session, here.session.roster.seat(1))
+    assert (told["debrief"]["sure"], told["debrief"]["points"]) == (80, 40)
+    rows = here.get(TRAINER, "/export.json").json()["turns"]
+    assert [row["sure"] for row in rows] == [80, None, None]
+    table = here.get(TRAINER, "/export.csv").text.splitlines()
+    assert table[0].endswith("cause,sure,points,of") and table[1].endswith("True,80,40,40")
+    here.stacks.well.add(2)
+    assert here.post(2, "/seat/2/check").status_code == 200
+    here.wait(2, "green")
+    assert here.post(2, "/seat/2/diagnose", {**RIGHT, "sure": 100}).status_code == 200
+    assert here.session.roster.seat(2).turn.sure is None, "all are sure after a repair"
 
 
 def test_a_seat_from_the_link_to_the_debrief(here: Served) -> None:

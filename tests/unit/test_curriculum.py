@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import date
 from typing import Any
 
 import pytest
 
 from faultlab.core.errors import BadInput
+from faultlab.core.terminal import Terminal
 from faultlab.lab import curriculum
+from faultlab.lab import loader as labs
+from faultlab.learn import progress
+from faultlab.learn.progress import Next
+from faultlab.run.record import Record
 from tests.unit.conftest import Project, Run
 
 
@@ -127,6 +133,106 @@ def test_what_comes_next(project: Project, faultlab: Run) -> None:
     assert "make mystery" in faultlab("next", "--track", "bytes").out
     run(project, "iptables-drop", yes, number=29)
     assert json.loads(faultlab("next", "--json").out)["lab"] == "healthy"
+
+
+GAVE_UP = {"t": 40.0, "event": "gave up"}
+YES, NO = (
+    {"t": 40.0, "event": "check", "fixed": True},
+    {"t": 30.0, "event": "check", "fixed": False},
+)
+HINT = {"t": 20.0, "event": "hint"}
+
+
+def on(project: Project, day: int, *events: dict[str, Any], lab: str = "mtu") -> None:
+    """Record the run of a learner on a day of January."""
+    began = f"2026-01-{day:02}T20:00:00.000+00:00"
+    folder = f"202601{day:02}-{len([*Record.ids()]):06}-{lab}-abcd"
+    counted = [{"t": 10.0, "event": "ready"}, *events]
+    project.run(folder, stack=f"faultlab-{lab}", events=counted, started=began)
+
+
+def told_on(day: int, *, month: int = 1, new: bool = False) -> Next:
+    return progress.next_(Terminal(as_json=True), None, new=new, today=date(2026, month, day))
+
+
+def test_what_was_given_up_comes_back_after_a_day(project: Project) -> None:
+    on(project, 5, NO, GAVE_UP)
+    on(project, 5, YES, lab="healthy")
+    first = told_on(5)
+    assert (first.lab, first.why) == ("mtu", None), "it is the next one on its way, not again"
+    assert told_on(6).why == "You gave up on it yesterday."
+    assert told_on(8).why == "You gave up on it 3 days ago."
+    assert told_on(8, new=True).why is None
+
+
+def test_each_success_makes_the_time_longer(project: Project) -> None:
+    """After 1, 3, 7 and 21 days; then it comes back no more."""
+    on(project, 1, NO, {"t": 41.0, "event": "fix"}, YES)
+    on(project, 1, YES)  # the same evening: it is no success yet
+    back = []
+    for day in range(1, 32):
+        if (told := told_on(day)).why:
+            back.append((told.lab, day))
+            on(project, day, YES)
+    assert back == [("mtu", 2), ("mtu", 5), ("mtu", 12)]
+    why = "You took the documented fix 32 days ago, and solved it 21 days ago."
+    assert told_on(1, month=2).why is None and told_on(2, month=2).why == why
+    project.run(
+        "20260202-000000-mtu-abcd",
+        stack="faultlab-mtu",
+        events=[{"t": 10.0, "event": "ready"}, YES],
+        started="2026-02-02T20:00:00.000+00:00",
+    )
+    assert told_on(28, month=12).why is None
+
+
+def test_a_failure_begins_again(project: Project) -> None:
+    on(project, 1, GAVE_UP)
+    on(project, 2, YES)
+    assert told_on(4).why is None
+    on(project, 5, NO)
+    assert told_on(6).why == "You did not repair it yesterday."
+
+
+def test_many_hints_count_as_a_failure_and_few_do_not(project: Project) -> None:
+    hints = len(labs.load("mtu").hint)
+    on(project, 1, *[HINT] * hints, YES)
+    assert told_on(2).why == f"You needed {hints} of its {hints} hints yesterday."
+    on(project, 3, HINT, NO, YES, NO, GAVE_UP)  # what comes after it is solved does not count
+    assert told_on(5).why is None and told_on(6).why is not None
+
+
+def test_what_was_only_started_does_not_come_back(project: Project) -> None:
+    on(project, 1)
+    on(project, 1, {"t": 40.0, "event": "check", "fixed": True, "later": 3.0}, lab="gzip")
+    assert told_on(9).why is None
+    on(project, 2, YES, {"t": 300.0, "event": "later", "fixed": False}, lab="gzip")
+    assert told_on(9).lab == "gzip", "a repair that did not last is a failure"
+
+
+def test_the_longest_wait_comes_first_and_a_track_is_kept(project: Project, faultlab: Run) -> None:
+    on(project, 3, GAVE_UP, lab="mtu")
+    on(project, 2, GAVE_UP, lab="gzip")
+    assert told_on(9).lab == "gzip"
+    told = json.loads(faultlab("next", "--track", "packets", "--json").out)
+    assert told["lab"] == "mtu" and told["why"].startswith("You gave up on it ")
+    got = faultlab("next", "--track", "packets")
+    assert "To go on instead: faultlab next --new" in got.out
+    assert max(map(len, got.out.splitlines())) <= 80
+    got = json.loads(faultlab("next", "--track", "packets", "--new", "--json").out)
+    assert got["lab"] == "healthy" and "why" not in got
+    assert faultlab("next", "--track", "queries").out.count("--new") == 0
+
+
+def test_when_all_is_done_what_did_not_go_well_still_comes_back(
+    project: Project, faultlab: Run
+) -> None:
+    for lab in curriculum.labs_in_order():
+        on(project, 1, YES, lab=lab.id)
+    assert "You have done every lab" in faultlab("next").out
+    on(project, 2, GAVE_UP, lab="swap")
+    assert json.loads(faultlab("next", "--json").out)["lab"] == "swap"
+    assert "You have done every lab" in faultlab("next", "--new").out
 
 
 def test_a_page(project: Project, faultlab: Run) -> None:

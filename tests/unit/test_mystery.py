@@ -17,7 +17,8 @@ from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints, mystery
 from faultlab.run import digest, together
 from faultlab.run.record import GAVE_UP, Record
-from tests.unit.conftest import Run
+from tests.unit.conftest import Project, Run
+from tests.unit.fake import FakeEngine
 
 EVERY = [labs.load(lab_id) for lab_id in labs.ids()]
 RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}
@@ -85,7 +86,7 @@ def record(*events: dict[str, Any], hints: int = 0) -> Record:
     return Record(Path("none"), {"events": [*said, *given]})
 
 
-def answer(**parts: str | bool) -> dict[str, Any]:
+def answer(**parts: str | bool | int) -> dict[str, Any]:
     return {"t": 200.0, "event": "answer", **RIGHT, **parts}
 
 
@@ -178,6 +179,102 @@ def test_only_what_was_proven_together_is_drawn(
     file.write_text("{")
     got = faultlab("mystery", "--faults", "2")
     assert got.code == 2 and "is no result of a verify" in got.err and "Traceback" not in got.err
+
+
+@pytest.mark.parametrize(
+    ("events", "sure", "knew"),
+    [
+        ([answer(sure=80), check(True)], 80, True),
+        ([answer(sure=0, cause="gzip"), check(True)], 0, False),
+        ([answer(cause="gzip", sure=60), answer(sure=90)], 90, True),
+        ([answer(sure=90), answer()], None, True),  # the last one does not say it
+        ([check(False), answer(sure=90), check(True)], 90, True),
+        ([check(True), answer(sure=100)], None, True),  # now all are sure
+        ([check(True, later=3), answer(sure=100)], None, True),
+        ([check(True, later=3), late(False), answer(sure=70)], 70, True),  # it did not last
+        ([answer(component="db", sure=70)], 70, True),  # the cause alone counts
+        ([answer()], None, True),
+        ([], None, False),
+    ],
+)
+def test_how_sure_an_answer_is(events: list[dict[str, Any]], sure: int | None, knew: bool) -> None:
+    """It costs nothing, and counts if it was said before a check passed."""
+    found = mystery.scored(labs.load("mtu"), record(*events))
+    assert (found.sure, found.knew) == (sure, knew)
+
+
+@pytest.mark.parametrize(
+    ("events", "sure", "knew"),
+    [
+        ([answer(sure=80), answer(**OTHER, also=True)], 80, True),
+        ([answer(), answer(**OTHER, also=True, sure=60)], 60, True),
+        ([answer(sure=80)], 80, False),
+        ([answer(sure=80), check(True), answer(**OTHER, also=True, sure=99)], 80, True),
+    ],
+)
+def test_how_sure_an_answer_to_several_faults_is(
+    events: list[dict[str, Any]], sure: int, knew: bool
+) -> None:
+    """It is of the whole answer: each cause must be named."""
+    found = mystery.scored(labs.load("mtu+gzip"), record(*events))
+    assert (found.sure, found.knew) == (sure, knew)
+
+
+def test_a_mystery_from_its_answer_to_what_progress_says(
+    project: Project, engine: FakeEngine, faultlab: Run
+) -> None:
+    """The certainty is recorded with the answer, and counts when nothing is hidden any more."""
+    assert faultlab("start", "mtu", "--blind").code == 0
+    words = [word for part, value in RIGHT.items() for word in (f"--{part}", value)]
+    got = faultlab("diagnose", *words)
+    assert "Next time say how sure you are, in per cent: --sure 80" in got.out
+    got = faultlab("diagnose", *words, "--sure", "80", "--json")
+    assert (got.code, json.loads(got.out)["sure"]) == (0, 80)
+    assert json.loads(faultlab("progress", "--json").out)["certainty"] is None, "it would tell"
+    engine.stacks_up["faultlab-mystery"].network.mtu = 1500
+    assert faultlab("check", "mystery", "--later", "0").code == 0
+    got = faultlab("diagnose", *words, "--sure", "100")
+    assert "does not count: a check has passed already" in got.out
+    assert faultlab("debrief", "mystery", "--json").code == 0
+    assert faultlab("down", "mystery").code == 0
+    told = json.loads(faultlab("progress", "--json").out)
+    assert told["certainty"] is None, "the last answer came after the repair"
+    assert [one["state"] for one in told["labs"] if one["lab"] == "mtu"] == ["solved"]
+
+    assert faultlab("start", "mtu", "--blind").code == 0
+    faultlab("diagnose", *words[:-1], "gzip", "--sure", "70")
+    got = faultlab("debrief", "mystery", "--give-up")
+    assert "You were 70% sure of this, and wrong. Of all mysteries so far:" in got.out
+    assert "- You were 70% sure on average, and right in 0% of 1 answer." in got.out
+    told = json.loads(faultlab("debrief", "mystery", "--json").out)
+    assert told["sure"] == 70
+    assert told["certainty"] == {"answers": 1, "sure": 70.0, "right": 0.0, "brier": 0.49}
+    faultlab("down", "mystery")
+    assert faultlab("start", "mtu", "--blind").code == 0
+    faultlab("diagnose", *words, "--sure", "90")
+    faultlab("down", "mystery")
+    assert json.loads(faultlab("progress", "--json").out)["certainty"]["brier"] == 0.25
+    got = faultlab("progress", "--page", str(project.root / "progress.html"))
+    assert "- Brier score 0.25: 0 is best, and 0.25 is what 50% always gives." in got.out
+    assert "Brier score 0.25" in (project.root / "progress.html").read_text()
+
+
+@pytest.mark.parametrize("sure", ["101", "-1", "often", "50.5", "nan"])
+def test_a_certainty_that_is_none_is_refused(sure: str, faultlab: Run) -> None:
+    words = ("--component", "web", "--resource", "network", "--cause", "mtu")
+    got = faultlab("diagnose", *words, "--sure", sure)
+    assert got.code == 2 and len(got.err.splitlines()) == 2 and "--sure" in got.err
+
+
+def test_old_records_do_not_spoil_the_certainty(project: Project) -> None:
+    """A lab can be gone since, or have fewer hints."""
+    said = answer(sure=50), {"t": 61.0, "event": "hint", "number": 99}, SHOWN
+    events = [{"t": 1.0, "event": "ready"}, *said]
+    for number, lab in enumerate(("mtu", "no-such-lab")):
+        name = f"20260101-00000{number}-mystery-abcd"
+        project.run(name, lab=lab, stack="faultlab-mystery", events=events)
+    found = mystery.certainties()
+    assert found is not None and (found.answers, found.brier) == (1, 0.25)
 
 
 def test_nothing_is_wrong_is_an_answer() -> None:

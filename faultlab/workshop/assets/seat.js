@@ -98,6 +98,7 @@ function showForm(now) {
   if (form.dataset.words !== words) { // another lab begins without the answer of the one before
     form.dataset.words = words;
     faults().slice(1).forEach((row) => row.remove());
+    form.elements.sure.value = "";
     for (const list of faults()[0].querySelectorAll("select")) {
       list.replaceChildren(element("option", { value: "" }, "…"), ...Object.entries(now.terms[list.name] ?? {}).map(([word, means]) =>
         element("option", { value: word }, means ? `${word}: ${means}` : word)));
@@ -105,7 +106,7 @@ function showForm(now) {
   }
   byId("one-more").hidden = !now.several || faults().length >= 3;
   byId("answer").textContent = now.answer.length
-    ? `Your answer: ${now.answer.map((one) => `${one.component}, ${one.resource}, ${one.cause}`).join("; ")}.${now.state === "green" || now.state === "amber" ? "" : " Now repair it, and check."}`
+    ? `Your answer: ${now.answer.map((one) => `${one.component}, ${one.resource}, ${one.cause}`).join("; ")}${now.sure === null ? "" : ` (${now.sure}% sure)`}.${now.state === "green" || now.state === "amber" ? "" : " Now repair it, and check."}`
     : now.state === "amber" ? "Answer what it was meanwhile."
     : now.state === "green" ? "It is repaired. Answer what it was, and the debrief opens." : "";
 }
@@ -217,7 +218,7 @@ function showDebrief(now) {
     element("td", {}, it.answer[part] ?? "–"), element("td", { class: right ? "green" : "red" }, right ? "yes" : "no")));
   place.replaceChildren(
     element("h2", { tabIndex: -1 }, `It was ${it.lab.split("~")[0]}: ${it.title}`),
-    element("p", {}, `${now.state === "green" ? "Repaired: " : now.state === "amber" ? "Repaired, looked at again soon; so far " : ""}${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.`),
+    element("p", {}, `${now.state === "green" ? "Repaired: " : now.state === "amber" ? "Repaired, looked at again soon; so far " : ""}${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.${it.sure === null ? "" : ` You were ${it.sure}% sure.`}`),
     ...(parts.length ? [element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {},
       ...["part", "it was", "your answer", "right?"].map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...parts)))] : []),
     ...it.leads.map((lead) => element("p", {}, `A false lead: ${lead.title}. ${lead.why}${lead.taken ? " You answered it, which costs points." : ""}`)),
@@ -336,7 +337,8 @@ async function send(act, facts = {}) {
 byId("diagnose").addEventListener("submit", (event) => {
   event.preventDefault();
   const [first, ...also] = faults().map((row) => Object.fromEntries([...row.querySelectorAll("select")].map((list) => [list.name, list.value])));
-  send("diagnose", also.length ? { ...first, also } : first);
+  const sure = event.target.elements.sure.value;
+  send("diagnose", { ...first, ...(also.length ? { also } : {}), ...(sure ? { sure: Number(sure) } : {}) });
 });
 
 byId("one-more").addEventListener("click", () => {
