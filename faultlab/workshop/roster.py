@@ -54,6 +54,9 @@ class Turn:
     checks: int = 0
     answers: list[list[dict[str, str]]] = field(default_factory=list)  # each names some faults
     findings: list[dict[str, Any]] = field(default_factory=list)
+    before: list[dict[str, Any]] = field(default_factory=list)  # of the look before the last one
+    first: list[dict[str, Any]] = field(default_factory=list)  # of the first check that failed
+    began: list[dict[str, Any]] = field(default_factory=list)  # what the start has measured
     faults_gone: list[int] = field(default_factory=list)  # their numbers, if there are several
     popular: list[str] = field(default_factory=list)  # public answers that are no repair by itself
     why: str = ""
@@ -79,6 +82,9 @@ class Turn:
             ran=self.seconds(now),
             since=None,
             findings=[],
+            before=[],
+            first=[],
+            began=[],
             faults_gone=[],
             popular=[],
             why="",
@@ -182,6 +188,7 @@ class Roster:
                 seat.turns[seat.at] = turn.afresh(now)
             case Event.READY:
                 turn.state, turn.since = "red", None if self.paused else now
+                turn.began = event.get("findings", [])
             case Event.FAILED | Event.DISK_FULL:
                 self._failed(turn, event, now)
             case Event.HINTED | Event.NO_HINT:
@@ -222,7 +229,10 @@ class Roster:
             turn.state, turn.again, turn.gone = "failed", None, False
 
     def _seen(self, turn: Turn, event: Entry, now: float) -> None:
+        turn.before = turn.findings or turn.before
         turn.findings = event.get("findings", turn.findings)
+        if not event["fixed"]:
+            turn.first = turn.first or turn.findings
         turn.faults_gone = event.get("gone", [])
         turn.popular = event.get("popular", [])
         turn.why = event.get("why", "")

@@ -8,6 +8,7 @@ from typing import Any
 
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core.processes import Outcome
 from faultlab.engine.contract import Machine
 from faultlab.engine.docker.docker_list import Part
 from faultlab.lab import loader as labs
@@ -45,6 +46,7 @@ class Session:
         self.stacks = stacks
         self.doing: dict[int, str] = {}  # what a seat waits for now, as text
         self._since: dict[int, float] = {}  # when it began to wait
+        self._usual: dict[int, float] = {}  # how many seconds it waits if it takes as long as last
         self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
         # Held while the stack of a seat is removed or replaced: the next one can have its name.
         self._replacing = {seat.number: asyncio.Lock() for seat in roster.seats}
@@ -67,6 +69,10 @@ class Session:
     def waited(self, seat: Seat) -> float:
         """Return for how many seconds a seat has waited."""
         return (now := self.journal.now()) - self._since.get(seat.number, now)
+
+    def usual(self, seat: Seat) -> float:
+        """Return the seconds of the last look, while a seat waits for another; 0 if unknown."""
+        return self._usual.get(seat.number, 0.0)
 
     async def leave(self) -> None:
         """Stop what is in progress; the same command continues it."""
@@ -246,7 +252,7 @@ class Session:
             self._must_be(seat, "red", "green")
             self._must_be_up(seat)
             turn = seat.turn
-            outcome = await self.stacks.check(seat)
+            outcome = await self._checked(seat)
             if self.roster.ended or seat.turn is not turn or not turn.up:
                 return
             findings = outcome.facts.get("findings", [])
@@ -260,6 +266,14 @@ class Session:
                 why = outcome.error or "no answer"
                 self.note(Event.CHECKED, seat.number, fixed=False, findings=[], why=why)
 
+    async def _checked(self, seat: Seat, late: bool = False) -> Outcome:
+        """Check a stack, and show meanwhile which part the check is at."""
+        self._usual[seat.number] = self.stacks.took.get(seat.number, 0.0)
+        try:
+            return await self.stacks.check(seat, late, lambda part: self._shown(seat, part))
+        finally:
+            self._usual.pop(seat.number, None)
+
     async def _look_again(self, seat: Seat) -> None:
         """Look at a repair again, and record whether it lasts.
 
@@ -272,7 +286,7 @@ class Session:
             if seat.turn.state != "amber" or self.roster.paused:
                 return
             for _ in range(_TRIES):
-                outcome = await self.stacks.check(seat, late=True)
+                outcome = await self._checked(seat, late=True)
                 if found := outcome.facts.get("findings", []):
                     break
             if self.roster.ended or not seat.turn.up:
@@ -390,7 +404,8 @@ class Session:
                 if outcome.code != SaidNo.exit_code:  # retry only a start whose proof was spoiled
                     break
             if outcome.code == 0:
-                self.note(Event.READY, seat.number)
+                found = outcome.facts.get("findings", [])
+                self.note(Event.READY, seat.number, **({"findings": found} if found else {}))
             else:
                 self.note(Event.FAILED, seat.number, why=outcome.error)
 

@@ -159,19 +159,22 @@ class SoloSession(Session):
         self.note(Event.CHOSEN, seat.number, lab=record.lab)
         self.note(Event.STARTING, seat.number)
         found = record.judged.get(phase.CHECK, {}).get("good", [])
+        last = max((n for n, e in enumerate(record.events) if e["event"] == phase.CHECK), default=0)
         shown = None
-        for event in record.events:
+        for number, event in enumerate(record.events):
             t = record.began + event["t"]
             match event["event"]:
                 case "ready":
-                    self.note(Event.READY, seat.number, t=t)
+                    began = record.judged.get(phase.FAULTY, {}).get("bad", [])
+                    self.note(Event.READY, seat.number, t=t, findings=began)
                 case "hint":
                     self.note(Event.HINTED, seat.number, t=t, number=event["number"])
                 case phase.LATER:
                     self.note(Event.LOOKED, seat.number, t=t, fixed=event["fixed"])
                 case phase.CHECK:
                     fixed = event["fixed"] and not event.get(phase.LATER)
-                    facts = {"findings": found, "popular": event.get("popular", [])}
+                    its = found if number == last else _valued(found, event)
+                    facts = {"findings": its, "popular": event.get("popular", [])}
                     facts["gone"] = record.facts.get(records.GONE, [])
                     self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, **facts)
                 case "fix" | records.GAVE_UP:
@@ -241,6 +244,13 @@ class SoloSession(Session):
             stays = await self.stacks.remove(seat)
             why = f"{seat.turn.lab} was removed. {stays}" if stays else ""
             self.note(Event.REMOVED, seat.number, why=why)
+
+
+def _valued(found: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return findings with the values of an earlier check; its limits are not in the record."""
+    values = event.get("found", {})
+    rows = [{**row, "value": values[row["name"]]} for row in found if row["name"] in values]
+    return [{**row, "holds": True if event["fixed"] else None} for row in rows]
 
 
 def last_up() -> Record | None:
