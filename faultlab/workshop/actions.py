@@ -47,6 +47,8 @@ class Actions:
         match act:
             case "choose" if isinstance(self.session, SoloSession):
                 self.session.choose(seat, *_words(facts, "lab"))
+            case "mystery" if isinstance(self.session, SoloSession):
+                await self.session.draw(seat, **options(facts))
             case "remove" if isinstance(self.session, SoloSession):
                 self.session.remove(seat)
             case "over" if isinstance(self.session, SoloSession):
@@ -128,6 +130,14 @@ def _faults(facts: dict[str, Any]) -> list[list[str]]:
     if len(also) >= mystery.MOST_FAULTS:
         raise BadInput(f"An answer names at most {mystery.MOST_FAULTS} faults.")
     return [_words(each, *Truth.model_fields) for each in (facts, *also)]
+
+
+def options(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a mystery. Raises BadInput."""
+    faults, decoys, hard = (facts.get(name) for name in ("faults", "decoys", "hard"))
+    if type(faults) is not int or type(decoys) is not int or type(hard) is not bool:
+        raise BadInput("Expected faults and decoys as numbers, and hard.")
+    return {"faults": faults, "decoys": decoys, "hard": hard}
 
 
 def _limit(facts: dict[str, Any]) -> Limit:

@@ -64,6 +64,11 @@ class Turn:
     again: float | None = None
     gone: bool = False
     no_hint: bool = False
+    blind: bool | None = None  # whether the lab is secret, if not as the plan says
+
+    def hidden(self, usual: bool) -> bool:
+        """Return whether the lab is secret. `usual`: whether those of the class are."""
+        return usual if self.blind is None else self.blind
 
     @property
     def up(self) -> bool:
@@ -207,7 +212,8 @@ class Roster:
                 turn.settle()
                 seat.at = min(seat.at + 1, len(seat.turns) - 1)
             case Event.CHOSEN:
-                seat.turns.append(Turn(event["lab"], hints=event.get("hints", [])))
+                blind = event.get("blind")
+                seat.turns.append(Turn(event["lab"], hints=event.get("hints", []), blind=blind))
                 seat.at = len(seat.turns) - 1
             case Event.REMOVED:
                 turn.stop(now)
@@ -257,7 +263,7 @@ class Roster:
         return mystery.score(
             lab,
             turn.answers,
-            asked=self.plan.blind,
+            asked=turn.hidden(self.plan.blind),
             repaired=turn.state == "green",
             gave_up=turn.gave_up,
             hints=sum(costs),

@@ -39,6 +39,9 @@ class Session:
     All of it runs in one event loop, and one thing at a time for each seat.
     """
 
+    # In place of why a secret lab could not start: the reason can name what the lab changes.
+    not_said = "Your trainer sees why."
+
     def __init__(self, plan: ClassPlan, roster: Roster, journal: Journal, stacks: Stacks) -> None:
         self.plan = plan
         self.roster = roster
@@ -136,7 +139,11 @@ class Session:
 
     def lab(self, turn: Turn) -> Lab:
         """Return the lab of a turn, under the name of its stack."""
-        return labs.loaded(turn.lab).called(MYSTERY) if self.plan.blind else labs.loaded(turn.lab)
+        return labs.loaded(turn.lab).called(MYSTERY) if self.blind(turn) else labs.loaded(turn.lab)
+
+    def blind(self, turn: Turn) -> bool:
+        """Return whether the lab of a turn is secret, and a diagnosis is asked for."""
+        return turn.hidden(self.plan.blind)
 
     def machines(self, seat: Seat) -> list[str]:
         """Return where a terminal can be opened: machines, then the daemons that joined them."""
@@ -158,7 +165,7 @@ class Session:
         """Do as `next`, for a participant. Raises BadInput before the debrief."""
         if seat.turn.state == "amber":
             raise BadInput("The next lab comes after this one was looked at again.")
-        if not (seat.turn.told(self.plan.blind) or seat.turn.state == "failed"):
+        if not (seat.turn.told(self.blind(seat.turn)) or seat.turn.state == "failed"):
             raise BadInput("Finish this lab first: its debrief is not open yet.")
         self.next(seat)
 
@@ -322,7 +329,7 @@ class Session:
         Raises BadInput for an unknown word, CannotRun if it is too late.
         """
         self._must_be(seat, "red", "amber", "green")
-        if seat.turn.told(self.plan.blind):  # after the debrief has opened
+        if seat.turn.told(self.blind(seat.turn)):  # after the debrief has opened
             raise CannotRun("The solution has already been shown.")
         first, *more = [mystery.answered(*fault) for fault in faults]
         also = {"also": more} if more else {}

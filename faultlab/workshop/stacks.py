@@ -81,7 +81,7 @@ class Stacks:
             elif step.event == Kind.STEP and step.name == _SYMPTOM:
                 self.took[seat.number] = step.seconds
 
-        blind = ["--blind"] if self.plan.blind else []
+        blind = ["--blind"] if seat.turn.hidden(self.plan.blind) else []
         words = ("start", seat.turn.lab, *blind, "--engine", self.engine)
         return await self.run(seat, *words, hear=hear)
 
@@ -204,5 +204,5 @@ class Stacks:
         return f"{outer}{self.plan.id}-{seat.number}"
 
     def _lab(self, turn: Turn) -> str:
-        """Return the lab's part of its stack's name; in a blind class it reveals nothing."""
-        return MYSTERY if self.plan.blind else turn.lab
+        """Return the lab's part of its stack's name; of a secret lab it reveals nothing."""
+        return MYSTERY if turn.hidden(self.plan.blind) else turn.lab

@@ -17,35 +17,34 @@ from faultlab.workshop.documents import Place, html
 from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, Turn
 from faultlab.workshop.session import Session
 
-_NOT_SAID = "Your trainer sees why."  # the reason can name what the lab changes
-
 
 def seat(session: Session, it: Seat) -> dict[str, Any]:
     """Return what a participant sees. `left`: seconds until the lab ends, None without a limit."""
     turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
     shown, standing = turn.up, turn.state in STANDING
-    told = turn.may_read(plan.blind)
-    open_ = not plan.blind and turn.state in ("starting", *STANDING)
-    kept = turn.state == "failed" and plan.blind and turn.why != DISK_FULL
+    blind = session.blind(turn)
+    told = turn.may_read(blind)
+    open_ = not blind and turn.state in ("starting", *STANDING)
+    kept = turn.state == "failed" and blind and turn.why != DISK_FULL
     return {
         "class": plan.title,
         "seat": it.number,
         "name": it.name,
         "turn": it.at + 1,
         "turns": len(it.turns),
-        "lab": turn.lab if standing and not plan.blind else "",
+        "lab": turn.lab if standing and not blind else "",
         "title": lab.title if open_ else "",
         "state": turn.state,
         "word": WORDS[turn.state],
-        "why": _NOT_SAID if kept else turn.why,
+        "why": session.not_said if kept else turn.why,
         "advice": session.advice(it) if shown else "",
         "doing": session.doing.get(it.number, ""),
         "waited": session.waited(it),
         "usual": session.usual(it),
         "paused": session.roster.paused,
         "ended": session.roster.ended,
-        "blind": plan.blind,
+        "blind": blind,
         "ticket": html(hints.as_typed(lab, lab.ticket)) if standing or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
@@ -59,7 +58,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "answer": turn.answers[-1] if turn.answers else [],
         "answers": len(turn.answers),
         "several": bool(lab.folders),
-        "terms": vocabulary.meanings(lab) if plan.blind and shown else {},
+        "terms": vocabulary.meanings(lab) if blind and shown else {},
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
         "last": it.last,
@@ -93,7 +92,7 @@ def _success(session: Session, it: Seat) -> dict[str, Any] | None:
     turn, now = it.turn, session.journal.now()
     if turn.state not in ("amber", "green") or turn.gave_up:
         return None
-    score = session.roster.score(turn, now) if turn.told(session.plan.blind) else None
+    score = session.roster.score(turn, now) if turn.told(session.blind(turn)) else None
     rows = changes.between(turn.first or turn.began, turn.findings)
     return {
         "seconds": turn.seconds(now),
@@ -188,7 +187,7 @@ def projector(session: Session) -> dict[str, Any]:
 
 def _line(session: Session, it: Seat) -> dict[str, Any]:
     turn = it.turn
-    asked = turn.state == "green" and not turn.told(session.plan.blind)
+    asked = turn.state == "green" and not turn.told(session.blind(turn))
     return {
         "seat": it.number,
         "turn": it.at + 1,

@@ -15,8 +15,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Request, Response, ViewportSize, expect
 
+from faultlab.core.errors import BadInput
 from faultlab.core.events import Kind, Step
 from faultlab.engine.docker.docker_list import Part
+from faultlab.lab import loader as labs
+from faultlab.lab.model import Lab
+from faultlab.learn import mystery
 from faultlab.run import looks
 from faultlab.run.phase import CHECK
 from faultlab.workshop import solo_session
@@ -228,6 +232,39 @@ def test_the_catalogue_is_searched_and_the_address_keeps_it(learner: Page) -> No
     )
 
 
+def test_a_mystery_is_started_from_the_page_and_debriefed(
+    learner: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def drawn(**how: Any) -> Lab:
+        asked.append(how)
+        if how["decoys"] == 2:
+            raise BadInput("No lab here can have 2 false leads.")
+        return labs.load("mtu")
+
+    monkeypatch.setattr(mystery, "drawn", drawn)
+    page, form = learner, learner.locator("#mystery")
+    hard, button = form.get_by_role("checkbox"), form.get_by_role("button")
+    hard.check()
+    form.locator("[name=faults]").select_option("2")
+    expect(hard).to_be_disabled()
+    expect(hard).not_to_be_checked()
+    form.locator("[name=decoys]").select_option("2")
+    button.click()
+    expect(page.locator("#message")).to_have_text("No lab here can have 2 false leads.")
+    form.locator("[name=decoys]").select_option("1")
+    expect(button).to_be_enabled()
+    button.click()
+    expect(page.locator("h1 #name")).to_have_text("A mystery")
+    expect(page.locator("#acts")).to_be_visible()
+    assert asked[1:] == [{"faults": 2, "decoys": 1, "hard": False}]
+    page.click("[data-act=give-up]")
+    expect(page.locator("#debrief h2").first).to_have_text(f"It was mtu: {labs.load('mtu').title}")
+    expect(page.locator("#debrief table").first).to_contain_text("it was")
+    expect(page.get_by_role("button", name="Remove mystery")).to_be_visible()
+
+
 def ground(page: Page) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
@@ -264,20 +301,23 @@ def test_more_contrast_makes_the_quiet_text_as_strong_as_the_rest(
 
 def test_the_page_is_light_and_asks_no_one_else(it: Served, browser: Browser) -> None:
     page = browser.new_context().new_page()
-    asked: list[Request] = []
+    hosts = set[str]()
     bodies: dict[str, int] = {}
+
+    def ask(request: Request) -> None:
+        if not request.url.startswith("data:"):
+            hosts.add(urlsplit(request.url).netloc)
 
     def came(response: Response) -> None:
         path = urlsplit(response.url).path
         if response.ok and not path.endswith("/events"):
             bodies[path] = len(response.body())
 
-    page.on("request", lambda request: asked.append(request))
+    page.on("request", ask)
     page.on("response", came)
     page.goto(f"{it.url}/join?token={it.keys.token(1)}")
     page.locator("#acts").wait_for()
     page.wait_for_timeout(500)
-    hosts = {urlsplit(one.url).netloc for one in asked if not one.url.startswith("data:")}
     assert hosts == {urlsplit(it.url).netloc}
     weight = sum(size for path, size in bodies.items() if path != "/static/xterm.js")
     assert {"/static/seat.js", "/static/theme.js", "/static/workshop.css"} <= {*bodies}

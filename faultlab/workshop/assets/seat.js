@@ -266,15 +266,26 @@ function showWhatIsNext(now) {
   for (const id of ["remove", "over", "following"]) byId(id).disabled = Boolean(now.doing) || pressed;
 }
 
-function choose(act, lab) {
-  if (!told.lab || confirm(`This removes ${told.lab} with all that you have done there.`)) send(act, { lab });
+function choose(act, facts) {
+  if (!told.lab || confirm(`This removes ${told.lab} with all that you have done there.`)) send(act, facts);
 }
+
+byId("mystery").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { faults, decoys, hard } = event.target.elements;
+  choose("mystery", { faults: Number(faults.value), decoys: Number(decoys.value), hard: hard.checked });
+});
+byId("mystery").addEventListener("input", ({ currentTarget }) => {
+  const { faults, hard } = currentTarget.elements; // several faults have no strength of their own
+  hard.disabled = faults.value !== "1";
+  if (hard.disabled) hard.checked = false;
+});
 
 function labRow(one, now) {
   const mine = one.lab === now.lab, word = mine ? "Remove" : one.up ? "Go on" : "Start";
   const act = mine ? "remove" : "choose";
   const button = element("button", { type: "button", "aria-label": `${word}${word === "Go on" ? " with" : ""} ${one.lab}` }, word);
-  button.addEventListener("click", () => choose(act, one.lab));
+  button.addEventListener("click", () => choose(act, { lab: one.lab }));
   const cells = [one.title + (one.vm ? " (in the lab VM)" : ""), String(one.minutes), `${one.level} of 5`, one.state, ...one.counts];
   return element("tr", { class: one.next ? "next" : "" }, element("td", {}, button),
     element("th", { scope: "row" }, one.lab + (one.up ? " (up)" : one.next ? " (next)" : "")), ...cells.map((text, i) => element("td", { "data-head": HEADS[i + 2] }, text)));
@@ -431,11 +442,11 @@ for (const button of document.querySelectorAll("[data-act]")) {
   });
 }
 
-byId("remove").addEventListener("click", () => choose("remove", told.lab));
+byId("remove").addEventListener("click", () => choose("remove", { lab: told.lab }));
 byId("over").addEventListener("click", () => {
   if (confirm("Start the lab over? What you have done on its machines is lost.")) send("over");
 });
-byId("following").addEventListener("click", (event) => choose("choose", event.target.dataset.lab));
+byId("following").addEventListener("click", (event) => choose("choose", { lab: event.target.dataset.lab }));
 
 let pressed = false; // one action at a time, so that a double click does not cost twice
 
