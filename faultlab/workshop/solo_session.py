@@ -161,6 +161,7 @@ class SoloSession(Session):
 
     def _adopt(self, seat: Seat, record: Record) -> None:
         """Note what has happened in a run, at the times when it did."""
+        self.stacks.took.pop(seat.number, None)  # of the lab before
         blind = record.stack == naming.stack_name(MYSTERY)
         self.note(Event.CHOSEN, seat.number, lab=record.lab, **({"blind": True} if blind else {}))
         self.note(Event.STARTING, seat.number)

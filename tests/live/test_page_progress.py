@@ -26,7 +26,7 @@ from faultlab.run.phase import CHECK
 from faultlab.workshop import solo_session
 from tests.live.classes import opened
 from tests.live.test_page_defects import PHONE, page_of, solo
-from tests.unit.served import Served, served
+from tests.unit.served import RIGHT, Served, served
 
 pytestmark = [pytest.mark.rotates(together=True, minutes=1.2), pytest.mark.beside]
 SIZES: list[ViewportSize] = [
@@ -119,6 +119,21 @@ def test_each_row_says_if_it_is_better_than_before(it: Served, browser: Browser)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size["width"]))
+def test_long_names_fit_beside_the_terminal(
+    it: Served, browser: Browser, size: ViewportSize
+) -> None:
+    page = page_of(it, browser, 1)
+    page.set_viewport_size(size)
+    check(page, it, 60, 502)
+    check(page, it, 20, 502)
+    page.locator("#findings .wide td").first.evaluate(
+        "cell => { cell.lastChild.data = ' http://web/booking/restaurant.php: right answers'; }"
+    )
+    table = page.locator("#findings .wide")
+    assert table.evaluate("wide => wide.scrollWidth <= wide.clientWidth")
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size["width"]))
 def test_the_buttons_never_leave_the_view(it: Served, browser: Browser, size: ViewportSize) -> None:
     page = page_of(it, browser, 1)
     page.set_viewport_size(size)
@@ -183,9 +198,17 @@ def test_a_blind_repair_asks_for_the_answer_first(tmp_path: Path, browser: Brows
         page = page_of(it, browser, 1)
         it.stacks.well.add(1)
         check(page, it, 2, 200)
+        heading = page.locator("#success h2")
+        expect(heading).to_be_focused()
+        expect(heading).to_be_in_viewport()
         page.locator("#success").get_by_role("link", name="answer what it was").click()
         expect(page.locator("#diagnose")).to_be_in_viewport()
         expect(page.locator("#success dl div")).to_have_count(3)  # no points yet
+        for part, word in RIGHT.items():
+            page.locator(f"#diagnose [name={part}]").select_option(word)
+        page.get_by_role("button", name="Answer").click()
+        expect(page.locator("#debrief h2").first).to_be_focused()
+        expect(page.locator("#success dl div").last).to_have_text("points40 of 40")
         page.context.close()
 
 

@@ -13,6 +13,7 @@ const terminals = new Map();
 
 function show(now) {
   const finished = told && !told.debrief && now.debrief;
+  const repaired = told && told.turn === now.turn && !told.success && now.success;
   const checked = told && told.turn === now.turn && now.checks > told.checks;
   const hinted = told && told.turn === now.turn && now.hints.length > told.hints.length;
   told = now; heard = Date.now();
@@ -55,9 +56,10 @@ function show(now) {
   const desk = document.querySelector(".desk").classList; // the lesson gets more room than the terminals
   if (desk.contains("told") !== Boolean(now.debrief)) { desk.toggle("told"); fitTerminals(); }
   tick();
-  if (finished) showResult();
+  if (repaired) showResult("success");
+  else if (finished) showResult("debrief");
   else if (checked) {
-    byId("findings").scrollIntoView({ block: now.success ? "nearest" : "start" });
+    byId("findings").scrollIntoView({ block: "start" });
     focusOn(byId("verdict"));
   }
   else if (hinted) byId("hints").querySelector("li:last-child").scrollIntoView({ block: "nearest" });
@@ -71,8 +73,8 @@ function focusOn(place) {
 }
 
 // Bring the result into view, and a screen reader to it.
-function showResult() {
-  const place = byId(told.success ? "success" : "debrief");
+function showResult(which) {
+  const place = byId(which);
   place.scrollIntoView();
   place.querySelector("h2").focus({ preventScroll: true });
 }
