@@ -200,11 +200,7 @@ def start(
     `hard`: with its fault as weak as users still feel it. `faults`: so many at once, of labs that
     were proven together. `decoys`: so many false leads besides, of those that are proven.
     """
-    if decoys < 0:
-        raise BadInput("--decoys takes a number from 0 up.", _HELP)
-    if not 1 <= faults <= MOST_FAULTS or (hard and faults > 1):
-        most = f"from 1 to {MOST_FAULTS}"
-        raise BadInput(f"--faults takes a number {most}, and goes without --hard.", _HELP)
+    _refuse(hard, faults, decoys)
     found = drawable(tier, level, faults=faults, decoys=decoys)
     if seed is None:
         seed = random.SystemRandom().randrange(10_000)
@@ -216,6 +212,25 @@ def start(
             step.done(f"one of {len(found)}, seed {seed}")
         drawn = made(drawn, seed, hard=hard, decoys=decoys)
         return learner.begin(term, drawn.called(MYSTERY), wanted)
+
+
+def drawn(*, hard: bool, faults: int, decoys: int) -> Lab:
+    """Return a lab drawn at random, of those that run here without the VM, as it is started.
+
+    Raises BadInput, CannotRun.
+    """
+    _refuse(hard, faults, decoys)
+    seed = random.SystemRandom().randrange(10_000)
+    lab = _first_that_runs(drawable(None, None, faults=faults, decoys=decoys), seed, AUTO)
+    return made(lab, seed, hard=hard, decoys=decoys)
+
+
+def _refuse(hard: bool, faults: int, decoys: int) -> None:
+    if decoys < 0:
+        raise BadInput("--decoys takes a number from 0 up.", _HELP)
+    if not 1 <= faults <= MOST_FAULTS or (hard and faults > 1):
+        most = f"from 1 to {MOST_FAULTS}"
+        raise BadInput(f"--faults takes a number {most}, and goes without --hard.", _HELP)
 
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
@@ -249,7 +264,7 @@ def diagnose(
         more: dict[str, Any] = {_ALSO: True} if also else {}
         more |= {} if sure is None else {_SURE: sure}
         run.record.event(_ANSWER, **answer, **more)
-        sets, counts = _answers(run.record.events), _certainty(run.record.events)
+        sets, counts = answers(run.record.events), _certainty(run.record.events)
     given = len(sets)
     if len(sets[-1]) > 1:
         term.say(f"Answer {given} names {len(sets[-1])} faults; the debrief scores it.")
@@ -354,8 +369,8 @@ def _must_be_done(found: Score) -> None:
         )
 
 
-def _answers(events: Iterable[dict[str, Any]]) -> list[list[dict[str, str]]]:
-    """Return the answers so far. Each names one fault, and others with `also`."""
+def answers(events: Iterable[dict[str, Any]]) -> list[list[dict[str, str]]]:
+    """Return the answers in a run so far. Each names one fault, and others with `also`."""
     found: list[list[dict[str, str]]] = []
     for event in events:
         if event["event"] == _ANSWER:
@@ -437,7 +452,7 @@ def scored(lab: Lab, record: Record) -> Score:
     events = [event for event in record.events if event["event"] not in (TOLD, DOWN)]
     return score(
         lab,
-        _answers(events),
+        answers(events),
         sure=_certainty(events),
         repaired=late.repaired(events),
         gave_up=any(event["event"] == GAVE_UP for event in events),

@@ -21,11 +21,13 @@ from faultlab.lab.reading import Reading
 from faultlab.probes import answers
 from faultlab.run import leftovers, outages, serving
 from faultlab.run.leftovers import Leftovers
-from faultlab.run.phase import CHECK, FAULTY, HEALTHY, Phase
+from faultlab.run.phase import CHECK, FAULTY, HEALTHY, LATER, Phase
 from faultlab.run.readings import Measured, shows
 from faultlab.run.record import GONE, SHOWN, Record
 
 PACE, PROCESSES = "pace", "processes"  # keys of a record
+# What a check does after it has measured what users meet, as it says it. No text names a lab.
+ANSWERS, PROGRAMS = "comparing the responses with healthy ones", "looking which programs respond"
 TOO_BUSY = "too busy to judge"  # in the reason of a case
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
 # Seconds that a run, and a quick walk, can lose to a busy machine.
@@ -44,6 +46,7 @@ class Looks(Measured):
         self.stack = stack
         self.note: Say = lambda _: None  # hears why a look is taken again
         self.patience = _PATIENCE
+        self._first = True  # the look has not been taken again, so no reason for that is shown
 
     def measure(self, name: str) -> None:
         """Look at the stack now and store the reading as the phase of this name. Raises CannotRun.
@@ -54,6 +57,7 @@ class Looks(Measured):
         """
         self.find_pace()
         phase = Phase(name)
+        self._first = True
         looks, wait, unclear = 0, 1.0, ""
         while True:
             idle = self._idle()
@@ -74,6 +78,7 @@ class Looks(Measured):
                     return self._keep(phase, facts)
                 self.record.event("undecided", **facts, text=spoiled or unclear)
                 self.note(f"again: {(spoiled or unclear).partition(' (')[0]}")
+                self._first = False
             if spoiled:
                 self.patience -= took
                 self._wait_for_calm(phase, spoiled, wait)
@@ -240,6 +245,7 @@ class Looks(Measured):
         The healthy service is asked with all sets of numbers, and a later look draws one of them.
         So what one look has asked does not tell what the next one will.
         """
+        self._tell(phase, ANSWERS)
         found: dict[str, list[str]] = {}
         for ask in self.check.asks:
             sets = ask.sets
@@ -250,8 +256,14 @@ class Looks(Measured):
                 found |= answers.read(self.stack.user(ask.at), ask, self.record.id, number)
         return found
 
+    def _tell(self, phase: Phase, part: str) -> None:
+        """Say which part of a learner's check begins."""
+        if self._first and phase in (CHECK, LATER):
+            self.note(part)
+
     def _serving(self, phase: Phase) -> dict[str, str]:
         """Return which program has the connection of a user at each port of the daemons."""
+        self._tell(phase, PROGRAMS)
         processes = serving.Processes(self.stack)
         if phase == HEALTHY:
             wanted = serving.ports(self.stack, processes)

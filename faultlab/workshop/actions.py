@@ -47,6 +47,8 @@ class Actions:
         match act:
             case "choose" if isinstance(self.session, SoloSession):
                 self.session.choose(seat, *_words(facts, "lab"))
+            case "mystery" if isinstance(self.session, SoloSession):
+                await self.session.draw(seat, **options(facts))
             case "remove" if isinstance(self.session, SoloSession):
                 self.session.remove(seat)
             case "over" if isinstance(self.session, SoloSession):
@@ -138,6 +140,14 @@ def _sure(facts: dict[str, Any]) -> int | None:
     if not isinstance(sure, int) or isinstance(sure, bool) or not 0 <= sure <= 100:
         raise BadInput("How sure you are is a number from 0 to 100.")
     return sure
+
+
+def options(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a mystery. Raises BadInput."""
+    faults, decoys, hard = (facts.get(name) for name in ("faults", "decoys", "hard"))
+    if type(faults) is not int or type(decoys) is not int or type(hard) is not bool:
+        raise BadInput("Expected faults and decoys as numbers, and hard.")
+    return {"faults": faults, "decoys": decoys, "hard": hard}
 
 
 def _limit(facts: dict[str, Any]) -> Limit:

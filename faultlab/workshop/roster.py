@@ -56,6 +56,9 @@ class Turn:
     answers: list[list[dict[str, str]]] = field(default_factory=list)  # each names some faults
     sure: int | None = None  # of the last answer, in per cent, if it came before a repair
     findings: list[dict[str, Any]] = field(default_factory=list)
+    before: list[dict[str, Any]] = field(default_factory=list)  # of the look before the last one
+    first: list[dict[str, Any]] = field(default_factory=list)  # of the first check that failed
+    began: list[dict[str, Any]] = field(default_factory=list)  # what the start has measured
     faults_gone: list[int] = field(default_factory=list)  # their numbers, if there are several
     popular: list[str] = field(default_factory=list)  # public answers that are no repair by itself
     why: str = ""
@@ -63,6 +66,11 @@ class Turn:
     again: float | None = None
     gone: bool = False
     no_hint: bool = False
+    blind: bool | None = None  # whether the lab is secret, if not as the plan says
+
+    def hidden(self, usual: bool) -> bool:
+        """Return whether the lab is secret. `usual`: whether those of the class are."""
+        return usual if self.blind is None else self.blind
 
     @property
     def up(self) -> bool:
@@ -81,6 +89,9 @@ class Turn:
             ran=self.seconds(now),
             since=None,
             findings=[],
+            before=[],
+            first=[],
+            began=[],
             faults_gone=[],
             popular=[],
             why="",
@@ -189,6 +200,7 @@ class Roster:
                 seat.turns[seat.at] = turn.afresh(now)
             case Event.READY:
                 turn.state, turn.since = "red", None if self.paused else now
+                turn.began = event.get("findings", [])
             case Event.FAILED | Event.DISK_FULL:
                 self._failed(turn, event, now)
             case Event.HINTED | Event.NO_HINT:
@@ -208,7 +220,8 @@ class Roster:
                 turn.settle()
                 seat.at = min(seat.at + 1, len(seat.turns) - 1)
             case Event.CHOSEN:
-                seat.turns.append(Turn(event["lab"], hints=event.get("hints", [])))
+                blind = event.get("blind")
+                seat.turns.append(Turn(event["lab"], hints=event.get("hints", []), blind=blind))
                 seat.at = len(seat.turns) - 1
             case Event.REMOVED:
                 turn.stop(now)
@@ -230,7 +243,10 @@ class Roster:
             turn.state, turn.again, turn.gone = "failed", None, False
 
     def _seen(self, turn: Turn, event: Entry, now: float) -> None:
+        turn.before = turn.findings or turn.before
         turn.findings = event.get("findings", turn.findings)
+        if not event["fixed"]:
+            turn.first = turn.first or turn.findings
         turn.faults_gone = event.get("gone", [])
         turn.popular = event.get("popular", [])
         turn.why = event.get("why", "")
@@ -255,7 +271,7 @@ class Roster:
         return mystery.score(
             lab,
             turn.answers,
-            asked=self.plan.blind,
+            asked=turn.hidden(self.plan.blind),
             repaired=turn.state == "green",
             gave_up=turn.gave_up,
             hints=sum(costs),

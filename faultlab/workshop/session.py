@@ -8,6 +8,7 @@ from typing import Any
 
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core.processes import Outcome
 from faultlab.engine.contract import Machine
 from faultlab.engine.docker.docker_list import Part
 from faultlab.lab import loader as labs
@@ -38,6 +39,9 @@ class Session:
     All of it runs in one event loop, and one thing at a time for each seat.
     """
 
+    # In place of why a secret lab could not start: the reason can name what the lab changes.
+    not_said = "Your trainer sees why."
+
     def __init__(self, plan: ClassPlan, roster: Roster, journal: Journal, stacks: Stacks) -> None:
         self.plan = plan
         self.roster = roster
@@ -45,6 +49,7 @@ class Session:
         self.stacks = stacks
         self.doing: dict[int, str] = {}  # what a seat waits for now, as text
         self._since: dict[int, float] = {}  # when it began to wait
+        self._usual: dict[int, float] = {}  # how many seconds it waits if it takes as long as last
         self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
         # Held while the stack of a seat is removed or replaced: the next one can have its name.
         self._replacing = {seat.number: asyncio.Lock() for seat in roster.seats}
@@ -67,6 +72,10 @@ class Session:
     def waited(self, seat: Seat) -> float:
         """Return for how many seconds a seat has waited."""
         return (now := self.journal.now()) - self._since.get(seat.number, now)
+
+    def usual(self, seat: Seat) -> float:
+        """Return the seconds of the last look, while a seat waits for another; 0 if unknown."""
+        return self._usual.get(seat.number, 0.0)
 
     async def leave(self) -> None:
         """Stop what is in progress; the same command continues it."""
@@ -130,7 +139,11 @@ class Session:
 
     def lab(self, turn: Turn) -> Lab:
         """Return the lab of a turn, under the name of its stack."""
-        return labs.loaded(turn.lab).called(MYSTERY) if self.plan.blind else labs.loaded(turn.lab)
+        return labs.loaded(turn.lab).called(MYSTERY) if self.blind(turn) else labs.loaded(turn.lab)
+
+    def blind(self, turn: Turn) -> bool:
+        """Return whether the lab of a turn is secret, and a diagnosis is asked for."""
+        return turn.hidden(self.plan.blind)
 
     def machines(self, seat: Seat) -> list[str]:
         """Return where a terminal can be opened: machines, then the daemons that joined them."""
@@ -152,7 +165,7 @@ class Session:
         """Do as `next`, for a participant. Raises BadInput before the debrief."""
         if seat.turn.state == "amber":
             raise BadInput("The next lab comes after this one was looked at again.")
-        if not (seat.turn.told(self.plan.blind) or seat.turn.state == "failed"):
+        if not (seat.turn.told(self.blind(seat.turn)) or seat.turn.state == "failed"):
             raise BadInput("Finish this lab first: its debrief is not open yet.")
         self.next(seat)
 
@@ -246,7 +259,7 @@ class Session:
             self._must_be(seat, "red", "green")
             self._must_be_up(seat)
             turn = seat.turn
-            outcome = await self.stacks.check(seat)
+            outcome = await self._checked(seat)
             if self.roster.ended or seat.turn is not turn or not turn.up:
                 return
             findings = outcome.facts.get("findings", [])
@@ -260,6 +273,14 @@ class Session:
                 why = outcome.error or "no answer"
                 self.note(Event.CHECKED, seat.number, fixed=False, findings=[], why=why)
 
+    async def _checked(self, seat: Seat, late: bool = False) -> Outcome:
+        """Check a stack, and show meanwhile which part the check is at."""
+        self._usual[seat.number] = self.stacks.took.get(seat.number, 0.0)
+        try:
+            return await self.stacks.check(seat, late, lambda part: self._shown(seat, part))
+        finally:
+            self._usual.pop(seat.number, None)
+
     async def _look_again(self, seat: Seat) -> None:
         """Look at a repair again, and record whether it lasts.
 
@@ -272,7 +293,7 @@ class Session:
             if seat.turn.state != "amber" or self.roster.paused:
                 return
             for _ in range(_TRIES):
-                outcome = await self.stacks.check(seat, late=True)
+                outcome = await self._checked(seat, late=True)
                 if found := outcome.facts.get("findings", []):
                     break
             if self.roster.ended or not seat.turn.up:
@@ -309,7 +330,7 @@ class Session:
         an unknown word, CannotRun if it is too late.
         """
         self._must_be(seat, "red", "amber", "green")
-        if seat.turn.told(self.plan.blind):  # after the debrief has opened
+        if seat.turn.told(self.blind(seat.turn)):  # after the debrief has opened
             raise CannotRun("The solution has already been shown.")
         first, *more = [mystery.answered(*fault) for fault in faults]
         facts: dict[str, Any] = {"also": more} if more else {}
@@ -392,7 +413,8 @@ class Session:
                 if outcome.code != SaidNo.exit_code:  # retry only a start whose proof was spoiled
                     break
             if outcome.code == 0:
-                self.note(Event.READY, seat.number)
+                found = outcome.facts.get("findings", [])
+                self.note(Event.READY, seat.number, **({"findings": found} if found else {}))
             else:
                 self.note(Event.FAILED, seat.number, why=outcome.error)
 

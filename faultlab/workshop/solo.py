@@ -117,7 +117,8 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
             asyncio.run(server.serve(sockets=[line]))
         seat = session.roster.seat(_ME.number)
         if seat.turn.state not in ("waiting", "failed"):
-            term.say(f"{seat.turn.lab} is still up. To remove it: make down-{seat.turn.lab}")
+            name = session.lab(seat.turn).alias
+            term.say(f"{name} is still up. To remove it: make down-{name}")
     return told
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from faultlab.core import naming, paths
-from faultlab.core.defaults import AUTO, ONCALL
+from faultlab.core.defaults import AUTO, MYSTERY, ONCALL
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
 from faultlab.lab import collection, curriculum, numbers
 from faultlab.lab import loader as labs
-from faultlab.learn import hints, progress
+from faultlab.learn import hints, mystery, progress
 from faultlab.oncall import report
 from faultlab.oncall.journal import Journal
 from faultlab.oncall.report import Page
@@ -69,11 +69,11 @@ class OwnStacks(Stacks):
 
     def name(self, seat: Seat) -> str:
         """Return the name of the stack of a lab."""
-        return naming.stack_name(seat.turn.lab)
+        return naming.stack_name(self._lab(seat.turn))
 
     async def hint(self, seat: Seat) -> int | None:
         """Return the hint that the command line gives; the run notes it."""
-        told = await self.run(seat, "hint", seat.turn.lab)
+        told = await self.run(seat, "hint", self._lab(seat.turn))
         if told.code:
             raise CannotRun(told.error)
         number: int | None = told.facts["number"]
@@ -83,7 +83,7 @@ class OwnStacks(Stacks):
         return {}
 
     def _stack(self, seat: Seat) -> Stack:
-        return placement.up(seat.turn.lab)
+        return placement.up(self._lab(seat.turn))
 
 
 class SoloSession(Session):
@@ -92,6 +92,7 @@ class SoloSession(Session):
     `last`: the run of the lab to go on with when it begins, if there is one.
     """
 
+    not_said = "Why is not said, because it can tell what it was. Remove it, and start another one."
     last: Record | None = None
     _catalogue: list[dict[str, Any]] | None = None
     _here = Here()
@@ -109,12 +110,12 @@ class SoloSession(Session):
         turn, free = seat.turn, seat.number not in self.doing
         await self._look()
         was, self._here = self._here, await asyncio.to_thread(self._here.again, self._there)
-        run = self._here.run(turn.lab)
+        run = self._here.run(self._named(turn))
         if free and seat.turn is turn and seat.number not in self.doing and turn.up:
             if run and (self._seen is None or self._seen[0] is not turn):
                 self._seen = turn, run
             elif self._seen and self._seen[0] is turn and self._seen[1] != run:
-                why = f"{turn.lab} was removed by a command outside this page."
+                why = f"{self._named(turn)} was removed by a command outside this page."
                 self.note(Event.REMOVED, seat.number, why=why)
                 return
         delay = await asyncio.to_thread(self._looked_again, seat) if not free else ""
@@ -128,15 +129,19 @@ class SoloSession(Session):
         """Return the labs to choose from, why a look is repeated, and what else is theirs alone."""
         here = seat.turn.state not in ("waiting", "starting")
         # A removal can have failed, so the lab of a failed turn can be removed as well.
-        failed = {"lab": seat.turn.lab} if seat.turn.state == "failed" else {}
+        named = {"lab": seat.turn.lab} if seat.turn.state == "failed" else {}
+        if seat.turn.blind and seat.turn.state != "waiting":
+            named = {"lab": MYSTERY if here else "", "title": "A mystery"}
         pages = [
             {"number": page.number, "t": page.t, "over": page.over, "ticket": html(page.ticket)}
             for page in self._pages
         ]
         facts = {"catalogue": self.catalogue(), "delay": self._delay, "over": here, "pages": pages}
-        return facts | failed
+        return facts | named
 
     def _looked_again(self, seat: Seat) -> str:
+        if seat.turn.blind:  # the reason can name what is measured, and so the fault
+            return ""
         record = Record.open(self._here.run(seat.turn.lab))
         if not record or not record.events:
             return ""
@@ -156,40 +161,65 @@ class SoloSession(Session):
 
     def _adopt(self, seat: Seat, record: Record) -> None:
         """Note what has happened in a run, at the times when it did."""
-        self.note(Event.CHOSEN, seat.number, lab=_name(record))
+        self.stacks.took.pop(seat.number, None)  # of the lab before
+        blind = record.stack == naming.stack_name(MYSTERY)
+        secret = {"blind": True} if blind else {}
+        self.note(Event.CHOSEN, seat.number, lab=_name(record), **secret)
         self.note(Event.STARTING, seat.number)
         found = record.judged.get(phase.CHECK, {}).get("good", [])
+        last = max((n for n, e in enumerate(record.events) if e["event"] == phase.CHECK), default=0)
         shown = None
-        for event in record.events:
+        for number, event in enumerate(record.events):
             t = record.began + event["t"]
             match event["event"]:
                 case "ready":
-                    self.note(Event.READY, seat.number, t=t)
+                    began = record.judged.get(phase.FAULTY, {}).get("bad", [])
+                    self.note(Event.READY, seat.number, t=t, findings=began)
                 case "hint":
                     self.note(Event.HINTED, seat.number, t=t, number=event["number"])
                 case phase.LATER:
                     self.note(Event.LOOKED, seat.number, t=t, fixed=event["fixed"])
                 case phase.CHECK:
                     fixed = event["fixed"] and not event.get(phase.LATER)
-                    facts = {"findings": found, "popular": event.get("popular", [])}
+                    its = found if number == last else _valued(found, event)
+                    facts = {"findings": its, "popular": event.get("popular", [])}
                     facts["gone"] = record.facts.get(records.GONE, [])
                     self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, **facts)
                 case "fix" | records.GAVE_UP:
                     shown = shown or t
+        for first, *more in mystery.answers(record.events):
+            self.note(Event.ANSWERED, seat.number, answer=first, **({"also": more} if more else {}))
         if shown:  # last, because a check that passes after a fix still ends the clock
             self.note(Event.GAVE_UP, seat.number, t=shown)
-        if record is self.last or self._here.run(seat.turn.lab) == record.id:  # on this machine
+        here = self._here.run(self._named(seat.turn)) == record.id
+        if record is self.last or here:  # on this machine
             self._seen = seat.turn, record.id
 
     def parts(self, seat: Seat) -> dict[str, docker_list.Part]:
         """Return the containers of the lab, as last seen."""
-        return self._here.labs.get(naming.flat(seat.turn.lab), {})
+        return self._here.labs.get(naming.flat(self._named(seat.turn)), {})
+
+    def _named(self, turn: Turn) -> str:
+        """Return the name of a turn's lab; of a secret one it reveals nothing."""
+        return self.lab(turn).alias
 
     def choose(self, seat: Seat, lab: str) -> None:
         """Start a lab, or go on with it if it is up, and remove the one before it."""
         labs.loaded(lab := numbers.spelled(lab))
         self._must_be_free(seat)
         self._later(self._choose(seat, lab), seat)
+
+    async def draw(self, seat: Seat, *, hard: bool, faults: int, decoys: int) -> None:
+        """Start a mystery, or go on with the one that is up, and remove the lab before it.
+
+        Raises BadInput, CannotRun if none can be drawn; then the lab before it stays.
+        """
+        self._must_be_free(seat)
+        async with self._busy(seat, "drawing a lab that runs here"):
+            lab = await asyncio.to_thread(
+                lambda: mystery.drawn(hard=hard, faults=faults, decoys=decoys)
+            )
+        self._later(self._choose(seat, lab.id, blind=True), seat)
 
     def remove(self, seat: Seat) -> None:
         """Remove the lab that is up."""
@@ -224,30 +254,42 @@ class SoloSession(Session):
             for title, its in progress.by_track(taken)
         ]
 
-    async def _choose(self, seat: Seat, lab: str) -> None:
+    async def _choose(self, seat: Seat, lab: str, blind: bool = False) -> None:
         await self._removed(seat)
-        async with self._busy(seat, f"looking whether {lab} is up"):
-            record = await asyncio.to_thread(_record_of, lab)
+        name = MYSTERY if blind else lab
+        async with self._busy(seat, f"looking whether {name} is up"):
+            record = await asyncio.to_thread(_record_of, name)
             if record:
                 self._adopt(seat, record)
                 return
-            given = await asyncio.to_thread(hints.given_before, labs.loaded(lab))
-        self.note(Event.CHOSEN, seat.number, lab=lab, hints=given)
+            before = hints.given_before
+            given = [] if blind else await asyncio.to_thread(before, labs.loaded(lab))
+        secret = {"blind": True} if blind else {}
+        self.note(Event.CHOSEN, seat.number, lab=lab, hints=given, **secret)
         await self._start(seat)
 
     async def _removed(self, seat: Seat) -> None:
         if seat.turn.state == "waiting":
             return
-        async with self._busy(seat, f"removing {seat.turn.lab}"):
+        name = self._named(seat.turn)
+        async with self._busy(seat, f"removing {name}"):
             stays = await self.stacks.remove(seat)
-            why = f"{seat.turn.lab} was removed. {stays}" if stays else ""
+            why = f"{name} was removed. {stays}" if stays else ""
             self.note(Event.REMOVED, seat.number, why=why)
+
+
+def _valued(found: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return findings with the values of an earlier check; its limits are not in the record."""
+    values = event.get("found", {})
+    rows = [{**row, "value": values[row["name"]]} for row in found if row["name"] in values]
+    return [{**row, "holds": True if event["fixed"] else None} for row in rows]
 
 
 def last_up() -> Record | None:
     """Return the newest run of a lab that is up on this machine."""
     up = {*placement.local().stacks()}
-    found = [_record_of(name) for name in numbers.names() if naming.stack_name(name) in up]
+    every = [*numbers.names(), MYSTERY]
+    found = [_record_of(name) for name in every if naming.stack_name(name) in up]
     return max(filter(None, found), key=lambda record: record.id, default=None)
 
 

@@ -16,7 +16,8 @@ from faultlab.lab import loader as labs
 from faultlab.lab import services
 from faultlab.lab.model import bytes_of
 from faultlab.learn import hints
-from faultlab.run import placement
+from faultlab.run import looks, placement
+from faultlab.run.phase import CHECK, LATER
 from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Seat, Turn
 
@@ -29,6 +30,19 @@ STEPS = {
     "inject": "setting it up",
     "symptom": "measuring what its users experience",
 }
+# The parts of a check, by what it says: the first one begins with its step.
+_SYMPTOM = "symptom"
+_PARTS = ("measuring what its users meet", looks.ANSWERS, looks.PROGRAMS)
+AGAIN = "measuring once more, because one look did not decide it"
+
+
+def part_of(step: Step) -> str:
+    """Return what a step of a check does, in words of our own: its text can spoil."""
+    begun = step.event == Kind.BEGIN
+    if not begun and step.text not in _PARTS:
+        return AGAIN
+    number = 0 if begun else _PARTS.index(step.text)
+    return f"part {number + 1} of {len(_PARTS)}: {_PARTS[number]}"
 
 
 class Stacks:
@@ -44,6 +58,7 @@ class Stacks:
     def __init__(self, plan: ClassPlan) -> None:
         self.plan = plan
         self.processes = Processes()
+        self.took: dict[int, float] = {}  # seconds of the last look at a seat's stack
 
     @property
     def engine(self) -> str:
@@ -63,16 +78,30 @@ class Stacks:
         def hear(step: Step) -> None:  # by its name alone, because its text can spoil
             if step.event == Kind.BEGIN and step.name in STEPS:
                 tell(STEPS[step.name])
+            elif step.event == Kind.STEP and step.name == _SYMPTOM:
+                self.took[seat.number] = step.seconds
 
-        blind = ["--blind"] if self.plan.blind else []
+        blind = ["--blind"] if seat.turn.hidden(self.plan.blind) else []
         words = ("start", seat.turn.lab, *blind, "--engine", self.engine)
         return await self.run(seat, *words, hear=hear)
 
-    async def check(self, seat: Seat, late: bool = False) -> Outcome:
-        """Check the lab of a seat; `late`: again, some time after a check that has passed."""
+    async def check(
+        self, seat: Seat, late: bool = False, tell: Callable[[str], None] = lambda _: None
+    ) -> Outcome:
+        """Check the lab of a seat; `tell` gets the part that it is at, as text.
+
+        `late`: again, some time after a check that has passed.
+        """
+
+        def hear(step: Step) -> None:
+            if step.event == Kind.STEP and step.name in (CHECK, LATER):
+                self.took[seat.number] = step.seconds
+            elif step.name in (CHECK, LATER):
+                tell(part_of(step))
+
         how = ["--late"] if late else []
         words = ("check", self._lab(seat.turn), "--later", f"{self.plan.later if late else 0:g}")
-        return await self.run(seat, *words, *how, seconds=_CHECK_SECONDS)
+        return await self.run(seat, *words, *how, seconds=_CHECK_SECONDS, hear=hear)
 
     async def hint(self, seat: Seat) -> int | None:
         """Return the number of the next hint that applies to a seat's stack, if there is one."""
@@ -175,5 +204,5 @@ class Stacks:
         return f"{outer}{self.plan.id}-{seat.number}"
 
     def _lab(self, turn: Turn) -> str:
-        """Return the lab's part of its stack's name; in a blind class it reveals nothing."""
-        return MYSTERY if self.plan.blind else turn.lab
+        """Return the lab's part of its stack's name; of a secret lab it reveals nothing."""
+        return MYSTERY if turn.hidden(self.plan.blind) else turn.lab

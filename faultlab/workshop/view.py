@@ -12,11 +12,10 @@ from typing import Any
 from faultlab.lab import loader as labs
 from faultlab.lab import vocabulary
 from faultlab.learn import hints, mystery
+from faultlab.workshop import changes
 from faultlab.workshop.documents import Place, html
 from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, Turn
 from faultlab.workshop.session import Session
-
-_NOT_SAID = "Your trainer sees why."  # the reason can name what the lab changes
 
 
 def seat(session: Session, it: Seat) -> dict[str, Any]:
@@ -24,46 +23,85 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
     shown, standing = turn.up, turn.state in STANDING
-    told = turn.may_read(plan.blind)
-    open_ = not plan.blind and turn.state in ("starting", *STANDING)
-    kept = turn.state == "failed" and plan.blind and turn.why != DISK_FULL
+    blind = session.blind(turn)
+    told = turn.may_read(blind)
+    open_ = not blind and turn.state in ("starting", *STANDING)
+    kept = turn.state == "failed" and blind and turn.why != DISK_FULL
     return {
         "class": plan.title,
         "seat": it.number,
         "name": it.name,
         "turn": it.at + 1,
         "turns": len(it.turns),
-        "lab": turn.lab if standing and not plan.blind else "",
+        "lab": turn.lab if standing and not blind else "",
         "title": lab.title if open_ else "",
         "state": turn.state,
         "word": WORDS[turn.state],
-        "why": _NOT_SAID if kept else turn.why,
+        "why": session.not_said if kept else turn.why,
         "advice": session.advice(it) if shown else "",
         "doing": session.doing.get(it.number, ""),
         "waited": session.waited(it),
+        "usual": session.usual(it),
         "paused": session.roster.paused,
         "ended": session.roster.ended,
-        "blind": plan.blind,
+        "blind": blind,
         "ticket": html(hints.as_typed(lab, lab.ticket)) if standing or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
         "states": session.states(it, session.daemons(it)) if shown else {},
+        "map": _map(session, it) if shown else [],
         **_hints(session, turn, shown),
         "checks": turn.checks,
         "verdict": _verdict(turn),
-        "findings": [_readable(found) for found in turn.findings],
+        "findings": [_readable(found) for found in changes.since(turn.findings, turn.before)],
         "popular": turn.popular,
         "answer": turn.answers[-1] if turn.answers else [],
         "answers": len(turn.answers),
         "sure": turn.sure,
         "several": bool(lab.folders),
-        "terms": vocabulary.meanings(lab) if plan.blind and shown else {},
+        "terms": vocabulary.meanings(lab) if blind and shown else {},
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
         "last": it.last,
         **session.own(it),
         "again": None if turn.again is None else max(0.0, turn.again - then),
+        "success": _success(session, it),
         "debrief": _debrief(session, it) if told and turn.state != "failed" else None,
+    }
+
+
+def _map(session: Session, it: Seat) -> list[dict[str, Any]]:
+    """Return the machines of a stack, each with its daemons; `state` is empty if not known."""
+    names, home_of = session.machines(it), labs.loaded(it.turn.lab).services.daemons
+    states, daemons = session.states(it, names), session.daemons(it)
+
+    def row(name: str) -> dict[str, Any]:
+        return {"name": name, "state": states.get(name, "")}
+
+    return [
+        {**row(name), "daemons": [row(each) for each in daemons if home_of[each] == name]}
+        for name in names
+        if name not in daemons
+    ]
+
+
+def _success(session: Session, it: Seat) -> dict[str, Any] | None:
+    """Return what a repair took, and what users met before and after it; None without a repair.
+
+    Its points are known once nothing is hidden any more.
+    """
+    turn, now = it.turn, session.journal.now()
+    if turn.state not in ("amber", "green") or turn.gave_up:
+        return None
+    score = session.roster.score(turn, now) if turn.told(session.blind(turn)) else None
+    rows = changes.between(turn.first or turn.began, turn.findings)
+    return {
+        "seconds": turn.seconds(now),
+        "hints": len(turn.hints),
+        "checks": turn.checks,
+        "points": score.points if score else None,
+        "of": score.of if score else None,
+        "rows": [_readable(row) for row in rows],
     }
 
 
@@ -86,16 +124,17 @@ def _verdict(turn: Turn) -> str:
         return ""
     if not turn.findings:
         return "It could not be measured."
-    wrong, every = sum(not found["holds"] for found in turn.findings), len(turn.findings)
-    if not wrong:
+    well, every = sum(found["holds"] for found in turn.findings), len(turn.findings)
+    if well == every:
         return "It is repaired: every measure is as wanted."
-    return f"Not repaired yet: {wrong} of {every} measures {'is' if wrong == 1 else 'are'} wrong."
+    how = "is as it" if well == 1 else "are as they"
+    return f"Not yet: {well} of {every} measures {how} should be."
 
 
 def _readable(found: dict[str, Any]) -> dict[str, Any]:
     """Return a finding that a browser can read: JSON has no infinity."""
-    value = found.get("value", 0)
-    return found if isfinite(value) else {**found, "value": str(value)}
+    values = {key: found[key] for key in ("value", "was", "now") if key in found}
+    return {**found, **{key: str(its) for key, its in values.items() if not isfinite(its)}}
 
 
 def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
@@ -150,7 +189,7 @@ def projector(session: Session) -> dict[str, Any]:
 
 def _line(session: Session, it: Seat) -> dict[str, Any]:
     turn = it.turn
-    asked = turn.state == "green" and not turn.told(session.plan.blind)
+    asked = turn.state == "green" and not turn.told(session.blind(turn))
     return {
         "seat": it.number,
         "turn": it.at + 1,

@@ -101,7 +101,7 @@ def restart(page: Page, daemon: str) -> None:
 
 def result_is_shown(page: Page) -> None:
     """What a check has found is in view, the focus on it, and the lesson has room."""
-    heading = page.locator("#debrief h2").first
+    heading = page.locator("#success h2")
     expect(heading).to_be_focused()
     expect(heading).to_be_in_viewport()
     expect(page.locator("#remove")).to_be_in_viewport()

@@ -50,7 +50,7 @@ def test_after_a_failed_check_the_verdict_has_the_focus(it: Served, browser: Bro
     page.locator("[data-act=check]").focus()
     page.keyboard.press("Enter")
     verdict = page.locator("#verdict")
-    expect(verdict).to_have_text("Not repaired yet: 1 of 1 measures is wrong.")
+    expect(verdict).to_have_text("Not yet: 0 of 1 measures are as they should be.")
     expect(verdict).to_be_focused()
     expect(verdict).to_be_in_viewport()
 

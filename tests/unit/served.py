@@ -23,7 +23,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync import client
 from websockets.typing import Origin
 
+from faultlab.core.events import Step
 from faultlab.core.processes import Outcome
+from faultlab.engine.docker.docker_list import Part
 from faultlab.lab import loader as labs
 from faultlab.learn import hints
 from faultlab.workshop import connections
@@ -69,16 +71,25 @@ class FakeStacks(Stacks):
         self.slow = 0.01
         self.outcome = Outcome(0)
         self.ran: list[tuple[int, tuple[str, ...]]] = []
+        self.found = FOUND  # by a check
+        self.steps: list[Step] = []  # of a check, each after a while
+        self.there: dict[str, dict[str, Part]] | None = None
 
     async def run(self, seat: Seat, *words: str, seconds: float = 0, hear: Any = None) -> Outcome:
         self.ran.append((seat.number, words))
+        for step in self.steps if words[0] == "check" else ():
+            hear(step)
+            await asyncio.sleep(self.slow)
         await asyncio.sleep(self.slow)
         if words[0] == "check":
             well = seat.number in self.well
             if "--late" in words and self.outcome.code:
                 return self.outcome
-            return Outcome(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
+            return Outcome(0, {"verdict": "pass" if well else "fail", "findings": self.found})
         return self.outcome
+
+    def parts(self) -> dict[str, dict[str, Part]] | None:
+        return super().parts() if self.there is None else self.there
 
     async def hint(self, seat: Seat) -> int | None:
         lab = labs.load(seat.turn.lab)

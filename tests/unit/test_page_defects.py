@@ -342,7 +342,7 @@ def test_each_lab_offers_its_own_component() -> None:
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        ({"fixed": False, "findings": FOUND}, "Not repaired yet: 1 of 1 measures is wrong."),
+        ({"fixed": False, "findings": FOUND}, "Not yet: 0 of 1 measures are as they should be."),
         (
             {"fixed": True, "findings": [{**FOUND[0], "holds": True}]},
             "It is repaired: every measure is as wanted.",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +15,15 @@ import httpx
 import pytest
 
 from faultlab.core import naming
-from faultlab.core.errors import CannotRun
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.processes import Outcome
 from faultlab.engine.docker import docker_list
 from faultlab.lab import curriculum
 from faultlab.lab import loader as labs
-from faultlab.learn import progress
+from faultlab.lab.model import Lab
+from faultlab.learn import mystery, progress
 from faultlab.run.record import READY, Record
-from faultlab.workshop import solo, solo_session, view
+from faultlab.workshop import actions, solo, solo_session, view
 from faultlab.workshop.access import Keys
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
@@ -137,6 +140,136 @@ def test_a_lab_is_chosen_and_removed(page: Page) -> None:
     assert stacks.ran[:2] == [("down", "gzip"), ("down", "mtu")]
     assert (seat.turn.lab, seat.turn.state) == ("mtu", "waiting")
     assert view.seat(session, seat)["lab"] == ""
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """With which options a mystery was drawn; it is mtu."""
+    asked: list[dict[str, Any]] = []
+
+    def draw(**how: Any) -> Lab:
+        asked.append(how)
+        if how["decoys"] > 1:
+            raise BadInput("No lab here can have 2 false leads.", "faultlab decoys")
+        return labs.load("mtu")
+
+    monkeypatch.setattr(mystery, "drawn", draw)
+    return asked
+
+
+def asked_for(session: solo_session.SoloSession, **how: Any) -> Seat:
+    """Start a mystery, to its end."""
+    wanted = {"faults": 1, "decoys": 0, "hard": False, **how}
+
+    async def begun() -> None:
+        await session.draw(session.roster.seat(1), **wanted)
+        while session.doing:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(begun())
+    return session.roster.seat(1)
+
+
+def test_a_mystery_is_as_in_a_class(page: Page, drawn: list[dict[str, Any]]) -> None:
+    """No view names it before it is repaired and answered; then its debrief opens."""
+    session = page()
+    session.plan = session.plan.model_copy(update={"later": 0})  # as `faultlab page` has it
+    seat = asked_for(session, decoys=1, hard=True)
+    stacks = session.stacks
+    assert isinstance(stacks, FakeStacks)
+    assert drawn == [{"faults": 1, "decoys": 1, "hard": True}]
+    started = ("start", "mtu", "--blind", "--engine", "auto")
+    assert stacks.ran == [("down", "mystery"), started]
+    assert stacks.name(seat) == naming.stack_name("mystery")
+
+    def shown() -> dict[str, Any]:
+        it = view.seat(session, seat)
+        rest = {key: it[key] for key in it.keys() - {"catalogue", "terms"}}
+        if not it["debrief"] and not it["answer"]:
+            assert not re.search(r"\bmtu\b", json.dumps(rest))
+        return it
+
+    it = shown()
+    assert (it["state"], it["lab"], it["title"]) == ("red", "mystery", "A mystery")
+    assert it["blind"] and it["terms"] and it["debrief"] is None
+    stacks.outcome = Outcome(0, {"verdict": "pass", "findings": [{"name": "page", "holds": True}]})
+    asyncio.run(session.check(seat))
+    assert " ".join(stacks.ran[-1]) == "check mystery --later 0"
+    assert shown()["debrief"] is None
+    session.answer(seat, ("web", "network", "mtu"))
+    it = shown()["debrief"]
+    assert (it["lab"], it["points"], it["of"]) == ("mtu", 40, 40)
+    stacks.outcome = Outcome(0)
+    finished(session, lambda: session.remove(seat))
+    assert " ".join(stacks.ran[-1]) == "down mystery"
+    assert finished(session, lambda: session.choose(seat, "gzip")).turn.lab == "gzip"
+    assert not view.seat(session, seat)["blind"]
+
+
+def test_a_mystery_that_cannot_be_drawn_leaves_the_lab_before_it(
+    page: Page, drawn: list[dict[str, Any]]
+) -> None:
+    session = page()
+    finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
+    with pytest.raises(BadInput, match="No lab here can have 2 false leads"):
+        asked_for(session, decoys=2)
+    assert (session.roster.seat(1).turn.lab, session.doing) == ("gzip", {})
+    assert session.roster.seat(1).turn.state == "red" and len(drawn) == 1
+
+
+def test_a_mystery_that_cannot_start_does_not_say_why(
+    page: Page, drawn: list[dict[str, Any]]
+) -> None:
+    session = page()
+    stacks = session.stacks
+    assert isinstance(stacks, FakeStacks)
+    run = stacks.run
+
+    async def fails(seat: Seat, *words: str, **more: Any) -> Outcome:
+        said = Outcome(3, {}, "eth0 of mtu is gone.") if words[0] == "start" else None
+        return said or await run(seat, *words, **more)
+
+    stacks.run = fails  # type: ignore[method-assign]
+    seat = asked_for(session)
+    it = view.seat(session, seat)
+    assert (it["state"], it["lab"], len(drawn)) == ("failed", "mystery", 1)
+    assert it["why"].endswith("Remove it, and start another one.")
+
+
+@pytest.mark.parametrize("wrong", [{"faults": "1"}, {"hard": 1}, {"decoys": True}, {"faults": 9}])
+def test_options_of_a_mystery_that_make_no_sense(page: Page, wrong: dict[str, Any]) -> None:
+    session = page()
+    with pytest.raises(BadInput):
+        asked_for(session, **actions.options({"faults": 1, "decoys": 0, "hard": False, **wrong}))
+
+
+def test_a_mystery_of_the_command_line_is_gone_on_with(page: Page, engine: FakeEngine) -> None:
+    """With what was answered there."""
+    record = started(engine, "mtu", naming.stack_name("mystery"))
+    words = {"component": "web", "resource": "network", "cause": "mtu"}
+    record.event("answer", **words)
+    record.event("answer", **words, also=True)
+    session = page()
+    session.last = solo_session.last_up()
+    seat = finished(session)
+    assert (seat.turn.lab, seat.turn.blind, seat.turn.answers) == ("mtu", True, [[words, words]])
+    assert view.seat(session, seat)["lab"] == "mystery"
+
+
+def test_an_earlier_check_of_the_command_line_has_its_values_alone(page: Page) -> None:
+    """Its limits are not in the record, so no verdict about it is made up."""
+    record = Record.create("mtu", naming.stack_name("mtu"), {})
+    rows = [{"name": "page", "value": 9.0, "unit": "", "wanted": "at least 57", "holds": False}]
+    record.event(READY)
+    record.facts["judged"]["check"] = {"good": rows}
+    for value in (3.0, 9.0):
+        record.event("check", fixed=False, found={"page": value})
+    session = page()
+    session.last = record
+    seat = finished(session)
+    assert (seat.turn.before[0]["value"], seat.turn.before[0]["holds"]) == (3.0, None)
+    (found,) = view.seat(session, seat)["findings"]
+    assert (found["was"], found["value"], found["change"]) == (3.0, 9.0, "better")
 
 
 def test_a_lab_that_cannot_be_removed_stays(page: Page) -> None:

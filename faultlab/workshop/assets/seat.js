@@ -6,12 +6,14 @@ if (typeof byId === "undefined") setTimeout(() => location.reload(), 1000); // c
 const seat = document.body.dataset.seat;
 const CHOOSE = "Start a lab: it sets up a small service and gives you a ticket. Find the cause in the terminals, repair it, and press Check.";
 const HEADS = ["start", "lab", "what its users report", "minutes", "level", "done", "time", "hints", "failed checks"];
+const CHANGES = { better: "▲", worse: "▼", new: "●", same: "=" }; // since the check before
 let told = null, heard = 0, turnShown = 0, wasState = "", saidLast = "";
 let left = null; // what had the focus before its button was disabled
 const terminals = new Map();
 
 function show(now) {
   const finished = told && !told.debrief && now.debrief;
+  const repaired = told && told.turn === now.turn && !told.success && now.success;
   const checked = told && told.turn === now.turn && now.checks > told.checks;
   const hinted = told && told.turn === now.turn && now.hints.length > told.hints.length;
   told = now; heard = Date.now();
@@ -43,19 +45,23 @@ function show(now) {
   byId("advice").hidden = !now.advice;
   byId("advice").textContent = now.advice;
   byId("states").textContent = Object.entries(now.states).map(([daemon, state]) => `${daemon}: ${state}`).join(", ");
-  byId("acts").hidden = !can;
+  byId("acts").hidden = byId("asked").hidden = !can;
   for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = Boolean(now.doing) || pressed;
   const hint = document.querySelector("[data-act=hint]");
   hint.hidden = !now.hint_left || Boolean(now.debrief) || now.state === "amber";
   hint.textContent = now.next_cost ? `Hint (costs ${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
   byId("next").hidden = !(now.debrief || now.state === "failed") || now.state === "amber" || now.last || now.ended;
-  showPages(now); showForm(now); showFindings(now); showHints(now); showDebrief(now); showCatalogue(now); showWhatIsNext(now);
+  showPages(now); showForm(now); showFindings(now); showHints(now); showSuccess(now); showDebrief(now); showCatalogue(now); showWhatIsNext(now);
   showTerminals(now);
   const desk = document.querySelector(".desk").classList; // the lesson gets more room than the terminals
   if (desk.contains("told") !== Boolean(now.debrief)) { desk.toggle("told"); fitTerminals(); }
   tick();
-  if (finished) showResult();
-  else if (checked) { byId("findings").scrollIntoView({ block: "nearest" }); focusOn(byId("verdict")); }
+  if (repaired) showResult("success");
+  else if (finished) showResult("debrief");
+  else if (checked) {
+    byId("findings").scrollIntoView({ block: "start" });
+    focusOn(byId("verdict"));
+  }
   else if (hinted) byId("hints").querySelector("li:last-child").scrollIntoView({ block: "nearest" });
   if (left && !now.doing && !pressed) { focusOn(left); left = null; }
 }
@@ -66,10 +72,11 @@ function focusOn(place) {
   if (at === document.body || at.disabled || (at.dataset.act === "check" && place !== left)) place.focus({ preventScroll: true });
 }
 
-// The result is above what has been pressed, so bring it into view, and a screen reader to it.
-function showResult() {
-  byId("next").parentElement.scrollIntoView();
-  byId("debrief").querySelector("h2").focus({ preventScroll: true });
+// Bring the result into view, and a screen reader to it.
+function showResult(which) {
+  const place = byId(which);
+  place.scrollIntoView();
+  place.querySelector("h2").focus({ preventScroll: true });
 }
 
 function setHtml(place, html) {
@@ -111,20 +118,47 @@ function showForm(now) {
     : now.state === "green" ? "It is repaired. Answer what it was, and the debrief opens." : "";
 }
 
+// What a check has found: what is wrong first, then what has changed, and folded what is as it should be.
 function showFindings(now) {
-  byId("findings").hidden = !now.verdict;
-  byId("findings").querySelector("tbody").replaceChildren(...now.findings.map((found) => element("tr", {},
-    element("td", {}, found.name),
-    element("td", { "data-head": "measured" }, whole(`${number(found.value)} ${found.unit}`.trim())),
-    element("td", { "data-head": "wanted" }, whole(found.wanted)),
-    element("td", { "data-head": "ok", class: found.holds ? "green" : "red" }, found.holds ? "yes" : "NO"))));
-  const said = [...new Set(now.findings.map((found) => found.says).filter(Boolean)), ...now.popular];
-  const list = byId("findings").querySelector("ul");
-  list.hidden = !said.length;
-  list.replaceChildren(...said.map((text) => element("li", {}, text)));
-  byId("findings").querySelector(".wide").hidden = !now.findings.length;
+  const place = byId("findings"), known = now.findings.some((found) => found.change);
+  place.hidden = !now.verdict;
   byId("verdict").textContent = now.verdict;
   byId("why").textContent = now.state !== "failed" ? now.why : "";
+  const ill = now.findings.filter((found) => !found.holds), well = now.findings.filter((found) => found.holds);
+  fill(place.querySelector(".wide"), ill, known);
+  place.querySelector(".wide").hidden = !ill.length;
+  fill(byId("well"), well, known);
+  byId("well").hidden = !well.length;
+  byId("well").querySelector("summary").textContent = `As it should be: ${well.length}`;
+  const said = [...new Set(now.findings.map((found) => found.says).filter(Boolean)), ...now.popular];
+  const list = place.querySelector("ul");
+  list.hidden = !said.length;
+  list.replaceChildren(...said.map((text) => element("li", {}, text)));
+  const named = (word) => now.findings.filter((found) => found.change === word).map((found) => found.name);
+  const parts = Object.keys(CHANGES).map((word) => [word, named(word)]).filter(([, names]) => names.length);
+  byId("changed").hidden = !known;
+  byId("changed").textContent = parts.length
+    ? `Since the check before: ${parts.map(([word, names]) => word === "same" ? `${names.length} the same` : `${names.length} ${word} (${names.join(", ")})`).join("; ")}.` : "";
+}
+
+// `known`: a check before it has values to compare with.
+function fill(place, findings, known) {
+  const heads = ["what users see", "measured", "wanted", ...(known ? ["before"] : [])];
+  place.querySelector("thead").replaceChildren(element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head))));
+  place.querySelector("tbody").replaceChildren(...findings.map((found) => element("tr", {},
+    element("td", {}, element("span", { class: `mark ${found.holds ? "green" : "red"}`, "aria-label": found.holds ? "yes:" : "no:", role: "img" }, found.holds ? "✓" : "✗"), ` ${found.name}`),
+    element("td", { "data-head": "measured" }, measured(found.value, found.unit)),
+    element("td", { "data-head": "wanted" }, whole(found.wanted)),
+    ...(known ? [element("td", { "data-head": "before", class: found.change ?? "" }, ...(found.change ? before(found) : []))] : []))));
+}
+
+function before(found) {
+  const mark = `${CHANGES[found.change]} ${found.change}`;
+  return found.change === "new" ? [mark] : [measured(found.was, found.unit), " ", element("span", { class: "whole" }, mark)];
+}
+
+function measured(value, unit) {
+  return whole(`${number(value)} ${unit}`.trim());
 }
 
 // Keep a number and its unit on one line.
@@ -165,6 +199,8 @@ function showCatalogue(now) {
   if (!now.catalogue) return;
   if (place.dataset.state !== now.state) place.open = idle;
   place.dataset.state = now.state;
+  const every = now.catalogue.flatMap((track) => track.labs);
+  byId("done").textContent = `: ${every.filter((one) => one.done).length} of ${every.length} done`;
   const facts = JSON.stringify([now.catalogue, now.lab]);
   if (place.dataset.facts !== facts) {
     place.dataset.facts = facts;
@@ -174,9 +210,51 @@ function showCatalogue(now) {
         element("thead", {}, element("tr", {}, ...HEADS.map((head) => element("th", { scope: "col" }, head)))),
         element("tbody", {}, ...track.labs.map((one) => labRow(one, now))))),
     ]));
+    setFilter(now.catalogue);
   }
   for (const button of place.querySelectorAll("button")) button.disabled = Boolean(now.doing) || pressed;
 }
+
+// --- the filter of the catalogue; the address keeps it ---
+
+function setFilter(catalogue) {
+  const form = byId("filter"), tracks = form.elements.track, kept = new URLSearchParams(location.hash.slice(1));
+  if (tracks.options.length === 1) {
+    tracks.append(...catalogue.map((track) => element("option", {}, track.title)));
+    for (const [name, value] of kept) {
+      const field = form.elements.namedItem(name);
+      if (field) field.value = value;
+    }
+  }
+  [...byId("catalogue").querySelectorAll("tbody")].forEach((body, i) => [...body.rows].forEach((row, j) => {
+    const { level, done } = catalogue[i].labs[j];
+    Object.assign(row.dataset, { track: catalogue[i].title, level, state: done ? "done" : "open" });
+  }));
+  filter();
+}
+
+function filter() {
+  const { find, ...wanted } = Object.fromEntries(new FormData(byId("filter")));
+  const words = find.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0, of = 0;
+  for (const body of byId("catalogue").querySelectorAll("tbody")) {
+    for (const row of body.rows) {
+      const text = `${row.textContent} ${row.dataset.track}`.toLowerCase();
+      row.hidden = !(words.every((word) => text.includes(word)) && Object.entries(wanted).every(([name, value]) => !value || row.dataset[name] === value));
+      shown += !row.hidden; of += 1;
+    }
+    const part = body.closest(".wide");
+    part.hidden = part.previousElementSibling.hidden = ![...body.rows].some((row) => !row.hidden);
+  }
+  byId("found").textContent = shown < of ? `${shown || "None"} of ${of} labs` : "";
+}
+
+byId("filter").addEventListener("input", () => {
+  const set = [...new FormData(byId("filter"))].filter(([, value]) => value);
+  history.replaceState(null, "", set.length ? `#${new URLSearchParams(set)}` : location.pathname);
+  filter();
+});
+byId("filter").addEventListener("submit", (event) => event.preventDefault());
 
 // At the top of a lab that is solved: remove it, or take the next one.
 function showWhatIsNext(now) {
@@ -191,18 +269,50 @@ function showWhatIsNext(now) {
   for (const id of ["remove", "over", "following"]) byId(id).disabled = Boolean(now.doing) || pressed;
 }
 
-function choose(act, lab) {
-  if (!told.lab || confirm(`This removes ${told.lab} with all that you have done there.`)) send(act, { lab });
+function choose(act, facts) {
+  if (!told.lab || confirm(`This removes ${told.lab} with all that you have done there.`)) send(act, facts);
 }
+
+byId("mystery").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { faults, decoys, hard } = event.target.elements;
+  choose("mystery", { faults: Number(faults.value), decoys: Number(decoys.value), hard: hard.checked });
+});
+byId("mystery").addEventListener("input", ({ currentTarget }) => {
+  const { faults, hard } = currentTarget.elements; // several faults have no strength of their own
+  hard.disabled = faults.value !== "1";
+  if (hard.disabled) hard.checked = false;
+});
 
 function labRow(one, now) {
   const mine = one.lab === now.lab, word = mine ? "Remove" : one.up ? "Go on" : "Start";
   const act = mine ? "remove" : "choose";
   const button = element("button", { type: "button", "aria-label": `${word}${word === "Go on" ? " with" : ""} ${one.lab}` }, word);
-  button.addEventListener("click", () => choose(act, one.lab));
+  button.addEventListener("click", () => choose(act, { lab: one.lab }));
   const cells = [one.title + (one.vm ? " (in the lab VM)" : ""), String(one.minutes), `${one.level} of 5`, one.state, ...one.counts];
   return element("tr", { class: one.next ? "next" : "" }, element("td", {}, button),
     element("th", { scope: "row" }, [...new Set([one.lab, one.was])].join(" ").trim() + (one.up ? " (up)" : one.next ? " (next)" : "")), ...cells.map((text, i) => element("td", { "data-head": HEADS[i + 2] }, text)));
+}
+
+// What a repair took, what users met before and after it, and what is next.
+function showSuccess(now) {
+  const place = byId("success"), it = now.success;
+  place.hidden = !it;
+  const facts = JSON.stringify([now.turn, now.state, Boolean(now.debrief), it]);
+  if (!it || place.dataset.facts === facts) return;
+  place.dataset.facts = facts;
+  const next = it.points === null && now.blind && !now.answer.length
+    ? element("p", {}, "Next: ", element("a", { href: "#diagnose" }, "answer what it was"), ", and the debrief opens.") : "";
+  const card = (text, what) => element("div", {}, element("dt", {}, what), element("dd", {}, text));
+  place.replaceChildren(
+    element("h2", { tabIndex: -1 }, now.state === "amber" ? "Repaired, so far" : "Repaired"),
+    element("dl", {}, card(clock(it.seconds), "minutes"), card(String(it.checks), it.checks === 1 ? "check" : "checks"),
+      card(String(it.hints), it.hints === 1 ? "hint" : "hints"), ...(it.points === null ? [] : [card(`${it.points} of ${it.of}`, "points")])),
+    ...(it.rows.length ? [element("div", { class: "wide" }, element("table", {},
+      element("thead", {}, element("tr", {}, ...["what users see", "before", "now"].map((head) => element("th", { scope: "col" }, head)))),
+      element("tbody", {}, ...it.rows.map((row) => element("tr", {}, element("th", { scope: "row" }, row.name),
+        element("td", { "data-head": "before", class: "red" }, measured(row.was, row.unit)), element("td", { "data-head": "now", class: "green" }, measured(row.now, row.unit)))))))] : []),
+    next);
 }
 
 function showDebrief(now) {
@@ -218,11 +328,31 @@ function showDebrief(now) {
     element("td", {}, it.answer[part] ?? "–"), element("td", { class: right ? "green" : "red" }, right ? "yes" : "no")));
   place.replaceChildren(
     element("h2", { tabIndex: -1 }, `It was ${it.lab.split("~")[0]}: ${it.title}`),
-    element("p", {}, `${now.state === "green" ? "Repaired: " : now.state === "amber" ? "Repaired, looked at again soon; so far " : ""}${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.${it.sure === null ? "" : ` You were ${it.sure}% sure.`}`),
+    now.success ? "" : element("p", {}, `${now.state === "green" ? "Repaired: " : now.state === "amber" ? "Repaired, looked at again soon; so far " : ""}${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.${it.sure === null ? "" : ` You were ${it.sure}% sure.`}`),
     ...(parts.length ? [element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {},
       ...["part", "it was", "your answer", "right?"].map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...parts)))] : []),
     ...it.leads.map((lead) => element("p", {}, `A false lead: ${lead.title}. ${lead.why}${lead.taken ? " You answered it, which costs points." : ""}`)),
     element("details", { open: true }, element("summary", {}, "The lesson"), lesson));
+}
+
+// --- the map: the machines of the stack, each with its daemons; a tab opens the terminal there ---
+
+function makeMap(machines) {
+  document.querySelector("[role=tablist]").replaceChildren(...machines.map((machine) =>
+    element("div", { class: "machine", role: "none" }, ...[machine, ...machine.daemons].map(({ name }) => {
+      terminals.set(name, makeTab(name));
+      return terminals.get(name).tab;
+    }))));
+}
+
+// What has ended says so, with its exit code.
+function showStates(machines) {
+  for (const { name, state } of machines.flatMap((machine) => [machine, ...machine.daemons])) {
+    const tab = terminals.get(name)?.tab, text = !state || state === "running" ? name : `${name} ■ ${state}`;
+    if (!tab || tab.textContent === text) continue;
+    tab.textContent = text;
+    tab.classList.toggle("stopped", text !== name);
+  }
 }
 
 // --- terminals: one for each machine, opened when its tab is first shown ---
@@ -237,11 +367,13 @@ function showTerminals(now) {
     document.querySelector(".screens").replaceChildren();
   }
   document.querySelector(".terminals").hidden = !now.machines.length;
-  if (!now.machines.length || terminals.size) return;
+  if (now.machines.length && !terminals.size) openFirst(now);
+  showStates(now.map);
+}
+
+function openFirst(now) {
   turnShown = now.turn;
-  const machines = now.machines.filter((name) => !now.daemons.includes(name));
-  byId("whose").textContent = `${machines.join(", ")}: machines, with ss, ps and logs. ${now.daemons.join(", ")}: daemons on them, each with its own programs only.`;
-  for (const machine of now.machines) terminals.set(machine, makeTab(machine));
+  makeMap(now.map);
   select(now.machines.includes("web") ? "web" : now.machines[0]);
 }
 
@@ -249,7 +381,6 @@ function makeTab(machine) {
   const screen = element("div", { class: "screen", id: `screen-${machine}`, role: "tabpanel", hidden: true, "aria-labelledby": `tab-${machine}` });
   const tab = element("button", { type: "button", role: "tab", id: `tab-${machine}`, "aria-controls": screen.id, "aria-selected": "false" }, machine);
   tab.addEventListener("click", () => select(machine));
-  document.querySelector("[role=tablist]").append(tab);
   document.querySelector(".screens").append(screen);
   return { tab, screen, open: null, close() { if (!this.open) return; this.open.socket.onclose = null; this.open.socket.close(); this.open.terminal.dispose(); this.open = null; } };
 }
@@ -314,11 +445,11 @@ for (const button of document.querySelectorAll("[data-act]")) {
   });
 }
 
-byId("remove").addEventListener("click", () => choose("remove", told.lab));
+byId("remove").addEventListener("click", () => choose("remove", { lab: told.lab }));
 byId("over").addEventListener("click", () => {
   if (confirm("Start the lab over? What you have done on its machines is lost.")) send("over");
 });
-byId("following").addEventListener("click", (event) => choose("choose", event.target.dataset.lab));
+byId("following").addEventListener("click", (event) => choose("choose", { lab: event.target.dataset.lab }));
 
 let pressed = false; // one action at a time, so that a double click does not cost twice
 
@@ -364,7 +495,10 @@ function tick() {
   const runs = told.state === "red" && !told.paused && !told.ended;
   const since = runs ? (Date.now() - heard) / 1000 : 0;
   const left = told.left === null ? clock(told.seconds + since) : `${clock(told.left - since)} left`;
-  byId("waited").textContent = told.doing ? `${clock(told.waited + (Date.now() - heard) / 1000)} so far`
+  const waited = told.waited + (Date.now() - heard) / 1000;
+  byId("usual").hidden = !told.usual;
+  byId("usual").value = told.usual ? Math.min(1, waited / told.usual) : 0;
+  byId("waited").textContent = told.doing ? `${clock(waited)} so far${told.usual ? `, the last one took ${clock(told.usual)}` : ""}`
     : told.state === "amber" && told.again !== null ? `in ${clock(told.again - (Date.now() - heard) / 1000)}` : "";
   byId("clock").textContent = told.state === "red" ? left : told.seconds && told.state !== "waiting" ? `Took ${clock(told.seconds)}.` : "";
 }
