@@ -28,7 +28,7 @@ VOID = {"area", "br", "col", "embed", "hr", "img", "input", "link", "meta", "sou
 PROMPT = re.compile(r"[a-z-]*[#$] ")  # of a transcript: `web# `, `$ `
 
 
-class Transcript(BashSessionLexer):  # type: ignore[misc]
+class Transcript(BashSessionLexer):
     """A session with the prompts of our machines."""
 
     _ps1rgx = re.compile(r"^([a-z-]*[#$] )(.*\n?)")

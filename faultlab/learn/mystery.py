@@ -346,7 +346,7 @@ def certainties() -> Certainty | None:
                 sure = _certainty(record.events)
                 found = score(
                     labs.load(record.lab),
-                    _answers(record.events),
+                    answers(record.events),
                     repaired=late.repaired(record.events),
                     gave_up=record.happened(GAVE_UP),
                     hints=0,

@@ -205,8 +205,8 @@ def test_a_person_is_asked_again(
 def test_a_draw_that_cannot_be_proven_is_not_named(
     pair: Project, engine: FakeEngine, sits: Sits, faultlab: Run
 ) -> None:
-    pair.change("labs/small/lab.toml", "mtu @{bytes}", "mtu 14@{bytes}")
-    pair.change("labs/mtu/lab.toml", "mtu @{bytes}", "mtu 14@{bytes}")
+    pair.change("labs/small/lab.toml", "eth0 mtu 100", "eth0 mtu 1400")
+    pair.change("labs/mtu/lab.toml", "eth0 mtu 100", "eth0 mtu 1400")
     sits()
     got = faultlab("exam", *PAIR)
     assert got.code == 3 and engine.stacks_up == {}
@@ -259,7 +259,12 @@ def test_what_is_proven_quickly_waits_for_the_other(pair: Project, engine: FakeE
         (("packet-loss", "mtu"), 2, "packet-loss has several faults.", "faultlab exam mtu"),
         (("packet-loss",), 2, "packet-loss has no twin on the same machines.", "faultlab exam mtu"),
         (("certificate",), 2, "certificate has no twin on the same machines.", "faultlab exam mtu"),
-        (("mtu@115", "netem-loss~old-overflow"), 2, "netem-loss~old-overflow has a false", "exam"),
+        (
+            ("iptables-drop@20%", "netem-loss~old-overflow"),
+            2,
+            "netem-loss~old-overflow has a false",
+            "exam",
+        ),
         (("gzip", "tls-resumption"), 2, "the machines of gzip and tls-resumption differ", "exam"),
         (("nothing",), 2, "There is no lab called 'nothing'", "faultlab list"),
         (("conntrack", "syn-flood"), 3, "conntrack cannot run here", "--engine vm"),
