@@ -4,7 +4,6 @@ A seat's view reveals nothing about its lab before the debrief opens. The traine
 projector's never does, and it has numbers instead of names.
 """
 
-import re
 from dataclasses import asdict
 from math import isfinite
 from typing import Any
@@ -12,8 +11,10 @@ from typing import Any
 from faultlab.lab import loader as labs
 from faultlab.lab import vocabulary
 from faultlab.learn import hints, mystery
+from faultlab.workshop import blocks
 from faultlab.workshop.documents import Place, html
-from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, Turn
+from faultlab.workshop.lessons import without_make
+from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, State, Turn
 from faultlab.workshop.session import Session
 
 _NOT_SAID = "Your trainer sees why."  # the reason can name what the lab changes
@@ -24,26 +25,29 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
     shown, standing = turn.up, turn.state in STANDING
-    told = turn.may_read(plan.blind)
-    open_ = not plan.blind and turn.state in ("starting", *STANDING)
-    kept = turn.state == "failed" and plan.blind and turn.why != DISK_FULL
+    told = turn.may_read(turn.blind)
+    opened = session.roster.timetable.has_opened(turn.block)  # its block
+    open_ = not turn.blind and opened and turn.state in ("starting", *STANDING)
+    kept = turn.state == "failed" and turn.blind and turn.why != DISK_FULL
+    soon = turn.state == "prepared"
+    state: State = "waiting" if soon else turn.state
     return {
-        "class": plan.title,
+        "class": blocks.title(session.roster),
         "seat": it.number,
         "name": it.name,
         "turn": it.at + 1,
         "turns": len(it.turns),
-        "lab": turn.lab if standing and not plan.blind else "",
+        "lab": turn.lab if standing and not turn.blind else "",
         "title": lab.title if open_ else "",
-        "state": turn.state,
-        "word": WORDS[turn.state],
-        "why": _NOT_SAID if kept else turn.why,
-        "advice": session.advice(it) if shown else "",
+        "state": state,
+        "word": WORDS[state],
+        "why": _NOT_SAID if kept else blocks.waits_for(session.roster) if soon else turn.why,
+        "advice": (session.advice(it) if shown else "") or blocks.advice(session.roster, it, then),
         "doing": session.doing.get(it.number, ""),
         "waited": session.waited(it),
         "paused": session.roster.paused,
         "ended": session.roster.ended,
-        "blind": plan.blind,
+        "blind": turn.blind,
         "ticket": html(hints.as_typed(lab, lab.ticket)) if standing or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
@@ -56,10 +60,11 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "answer": turn.answers[-1] if turn.answers else [],
         "answers": len(turn.answers),
         "several": bool(lab.folders),
-        "terms": vocabulary.meanings(lab) if plan.blind and shown else {},
+        "terms": vocabulary.meanings(lab) if turn.blind and shown else {},
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
-        "last": it.last,
+        "last": not session.roster.can_go_on(it),
+        "behind": session.roster.is_behind(it),
         **session.own(it),
         "again": None if turn.again is None else max(0.0, turn.again - then),
         "debrief": _debrief(session, it) if told and turn.state != "failed" else None,
@@ -73,7 +78,7 @@ def _hints(session: Session, turn: Turn, shown: bool) -> dict[str, Any]:
     more = shown and len(turn.hints) < session.hints(turn)
     left = [lab.hint[n - 1].cost for n in turn.next_hints()] if more and not turn.no_hint else []
     return {
-        "hints": [html(_without_make(text)) for text in texts],
+        "hints": [html(without_make(text)) for text in texts],
         "hint_left": bool(left),
         "next_cost": max(left, default=0) if cost is None else cost,
     }
@@ -130,10 +135,11 @@ def roster(session: Session) -> dict[str, Any]:
             "ended": session.ended(it),
             "refused": it.refused,
             "answer": it.turn.answers[-1] if it.turn.answers else [],
-            "last": it.last,
+            "last": not session.roster.can_go_on(it),
         }
 
-    return {**projector(session), "seats": [named(it) for it in session.roster.seats]}
+    seats = [named(it) for it in session.roster.seats]
+    return {**projector(session), "blocks": blocks.timetable(session.roster), "seats": seats}
 
 
 def projector(session: Session) -> dict[str, Any]:
@@ -142,13 +148,14 @@ def projector(session: Session) -> dict[str, Any]:
         "class": session.plan.title,
         "paused": session.roster.paused,
         "ended": session.roster.ended,
+        "block": blocks.told(session.roster, session.journal.now()),
         "seats": [_line(session, it) for it in session.roster.seats],
     }
 
 
 def _line(session: Session, it: Seat) -> dict[str, Any]:
     turn = it.turn
-    asked = turn.state == "green" and not turn.told(session.plan.blind)
+    asked = turn.state == "green" and not turn.told(turn.blind)
     return {
         "seat": it.number,
         "turn": it.at + 1,
@@ -163,8 +170,3 @@ def _line(session: Session, it: Seat) -> dict[str, Any]:
             session.roster.score(each, session.journal.now()).points for each in it.turns
         ),
     }
-
-
-def _without_make(text: str) -> str:
-    """Replace `make shell-…` by the terminal, because a browser has no shell with `make`."""
-    return re.sub(r"\bmake (shell)-\S+ AT=(\w+)", r"the terminal of \2", text)
