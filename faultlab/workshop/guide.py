@@ -41,7 +41,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Sized:
-    """What a class needs, as it is and with other numbers of seats."""
+    """The needs of a class, as it is and with another number of seats."""
 
     class_: ClassId
     sizes: list[size.Size]

@@ -8,7 +8,7 @@ from faultlab.core.text import markdown, number
 from faultlab.lab import loader as labs
 from faultlab.workshop import size
 from faultlab.workshop.blocks import what
-from faultlab.workshop.parts import Part, likely, of_size
+from faultlab.workshop.parts import Part, of_size
 from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.timetable import begins, clock
 
@@ -101,7 +101,7 @@ def prerequisites(plan: ClassPlan, chosen: Sequence[Sequence[str]], file: str) -
             _gb(s.memory),
             _gb(s.prepared),
             size.in_minutes(s.ready),
-            _longest(plan, s.seats),
+            _last(s),
         ]
         for s in sizes
     ]
@@ -111,12 +111,9 @@ def prerequisites(plan: ClassPlan, chosen: Sequence[Sequence[str]], file: str) -
     return "\n".join(lines)
 
 
-def _longest(plan: ClassPlan, count: int) -> str:
+def _last(its: size.Size) -> str:
     """Return how long the last check of the slowest moment waits."""
-    names = [f"Seat {i + 1}" for i in range(count)]
-    other = plan.model_copy(update={"seats": names})
-    waits = [queue.last or 0 for queue in size.queues(other, likely(other))]
-    return size.in_minutes(max(waits)) if waits else f"below {size.in_minutes(size.LATE)}"
+    return size.in_minutes(its.last) if its.last else f"below {size.in_minutes(size.LATE)}"
 
 
 def _formula(plan: ClassPlan) -> list[str]:

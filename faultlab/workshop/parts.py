@@ -74,7 +74,7 @@ def of_seats(plan: ClassPlan) -> tuple[list[list[str]], bool]:
 def likely(plan: ClassPlan) -> list[list[str]]:
     """Return the labs that the seats get if each runs here that needs no VM. Raises BadInput."""
     run = {lab.id for lab in plan.wanted() if lab.scope == "machine"}
-    return [plan.turns(seat, run) for seat in range(1, len(plan.seats) + 1)]
+    return plan.turns_of_all(run)
 
 
 def parts(plan: ClassPlan, chosen: Sequence[Sequence[str]]) -> list[Part]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Set
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -181,18 +182,27 @@ class ClassPlan(Strict):
         its = self.block[block - 1].hints if block else None
         return self.hints if its is None else its
 
-    def turns(self, seat: int, running: set[str]) -> list[str]:
+    def turns_of_all(self, running: set[str]) -> list[list[str]]:
+        """Return the labs of each seat, of those that run here. Raises BadInput."""
+        pools: dict[str, list[Lab]] = {}
+        return [self.turns(seat, running, pools) for seat in range(1, len(self.seats) + 1)]
+
+    def turns(
+        self, seat: int, running: set[str], pools: dict[str, list[Lab]] | None = None
+    ) -> list[str]:
         """Return the labs of a seat (from 1), in order, of those that run here. Raises BadInput.
 
-        A draw of a block leaves out what the seat has in an earlier one, except controls.
+        A draw of a block leaves out what the seat has in an earlier one, except controls. `pools`:
+        the labs to draw from, which are the same for all seats, by the key of the draw.
         """
+        pools = {} if pools is None else pools
         if self.draw:
-            return _drawn(self.draw, "draw", seat, running, set())
+            return _drawn(self.draw, "draw", seat, running, pools=pools)
         found = list(self.labs)
         for number, block in enumerate(self.block):
             if block.draw:
                 where, had = f"block[{number}].draw", {bare(lab_id) for lab_id in found}
-                found += _drawn(block.draw, where, seat, running, had)
+                found += _drawn(block.draw, where, seat, running, pools=pools, had=had)
             else:
                 found += block.labs
         return found
@@ -211,9 +221,22 @@ class ClassPlan(Strict):
         return found
 
 
-def _drawn(draw: Draw, where: str, seat: int, running: set[str], had: set[str]) -> list[str]:
-    """Return the labs that a seat draws. `where`: the key of the draw. Raises BadInput."""
-    every = [lab for lab in draw.candidates() if lab.id in running]
+def _drawn(
+    draw: Draw,
+    where: str,
+    seat: int,
+    running: set[str],
+    *,
+    pools: dict[str, list[Lab]],
+    had: Set[str] = frozenset(),
+) -> list[str]:
+    """Return the labs that a seat draws. `where`: the key of the draw. Raises BadInput.
+
+    `had`: what it does not draw again.
+    """
+    if where not in pools:
+        pools[where] = draw.candidates()
+    every = [lab for lab in pools[where] if lab.id in running]
     here = [lab for lab in every if lab.control or not had & {*map(bare, lab.of or [lab.id])}]
     drawn = [*mystery.order(here, draw.seed + seat - 1)]
     if len(drawn) < draw.count:

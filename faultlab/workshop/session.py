@@ -54,6 +54,8 @@ class Session:
         # Held while the first lab of a seat's next block is prepared.
         self._ahead = {seat.number: asyncio.Lock() for seat in roster.seats}
         self._preparing: set[int] = set()  # the seats for which that waits or goes on
+        # The seats whose lab was ended with the block before this one: once, it can have failed.
+        self._moved: set[tuple[int, int]] = set()
         self._slots = Slots(size.AT_ONCE)
         # The next change sets it. Take it before looking, to miss none.
         self.change = asyncio.Event()
@@ -366,7 +368,7 @@ class Session:
             raise CannotRun("The class has ended.")
         if table.next is None:
             raise BadInput("There is no block after this one.")
-        if block != table.at + 1:
+        if not isinstance(block, int) or block is True or block != table.at + 1:
             raise BadInput("This was meant for another block.")
         self.note(Event.BLOCK, block=block)
 
@@ -382,7 +384,9 @@ class Session:
             if seat.number in self.doing:  # perhaps with a check that was requested in time
                 continue
             if self.roster.following(seat) is not None:
-                self._later(self._move_on(seat), seat)
+                if (seat.number, table.at) not in self._moved:
+                    self._moved.add((seat.number, table.at))
+                    self._later(self._move_on(seat), seat)
             elif seat.turn.state == "red" and not seat.turn.gave_up:
                 self.note(Event.TIME_OVER, seat.number)
 

@@ -113,16 +113,18 @@ def queues(plan: ClassPlan, chosen: Sequence[Sequence[str]]) -> list[Queue]:
 
 @dataclass(frozen=True)
 class Size:
-    """What a class of so many seats needs. `memory`: MB, one stack for each seat and the spare.
+    """The needs of a class of so many seats. `memory`: MB, one stack for each seat and the spare.
 
     `prepared`: MB with a second stack for each seat, which is prepared for the next block.
-    `ready`: seconds until each seat has its first lab. `queues`: sentences about checks of load.
+    `ready`: seconds until each seat has its first lab. `queues`: sentences about checks of load,
+    of which the longest lasts `last` seconds; 0 if none is worth a warning.
     """
 
     seats: int
     memory: int
     prepared: int
     ready: float
+    last: float
     queues: list[str]
 
 
@@ -134,9 +136,10 @@ def of(plan: ClassPlan, chosen: Sequence[Sequence[str]]) -> Size:
     first = [labs.loaded(each[0]) for each in chosen]
     starts = [(lab.load, _TO_START * (seconds(lab) or 0)) for lab in first]
     ready = sum(each if load else each / AT_ONCE for load, each in starts)
-    said = [queue.says(plan) for queue in queues(plan, chosen)]
+    found = queues(plan, chosen)
+    said, last = [each.says(plan) for each in found], max((q.last or 0 for q in found), default=0)
     whole, two = sum(largest) + SPARE, (sum(both) if plan.block else sum(largest)) + SPARE
-    return Size(len(chosen), whole, two, ready, said)
+    return Size(len(chosen), whole, two, ready, last, said)
 
 
 def in_minutes(count: float) -> str:

@@ -23,7 +23,7 @@ style: |
 ---
 """
 _LONG = 75  # words of a slide from which its letters are smaller
-_MOST = 115  # words of a ticket on one slide
+_MOST = 125  # words of a ticket on one slide
 _ROWS = 8  # of a table on one slide
 _LINE = 90  # characters of a command on a slide
 

@@ -169,7 +169,7 @@ def _opened(term: Terminal, plan: ClassPlan, file: str, folder: Folder) -> Journ
     for lab_id, why in cannot.items():
         if lab_id in plan.named:
             raise CannotRun(f"{lab_id} cannot run in a class here: {why}.", f"edit {file}")
-    turns = [plan.turns(number, set(places)) for number in range(1, len(plan.seats) + 1)]
+    turns = plan.turns_of_all({*places})
     given = plan.model_dump(exclude_unset=True)
     journal.add(Event.PLANNED, plan=plan.model_dump(), given=given, labs=turns)
     for queue in size.queues(plan, turns):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -216,7 +217,8 @@ def test_a_seat_waits_for_the_first_block(day: Served) -> None:
 
 
 def test_one_click_opens_one_block(day: Served) -> None:
-    assert [opened(day, block) for block in (2, "1", None, 1, 1)] == [400, 400, 400, 200, 400]
+    wrong = [2, "1", None, True, 1.5]
+    assert [opened(day, block) for block in (*wrong, 1, 1)] == [*[400] * len(wrong), 200, 400]
     assert opened(day, 2) == 200 and opened(day, 3) == 400
     assert day.session.roster.timetable.at == 2
     day.post(TRAINER, "/trainer/end")
@@ -279,6 +281,22 @@ def test_what_seats_still_do_ends_after_the_grace(tmp_path: Path) -> None:
         shown = view.projector(it.session)["block"]
         assert (shown["pause"], shown["ready"], shown["title"]) == (True, 3, "Coffee")
         opened(it, 3)
+        it.wait(1, "red", at=1)
+
+
+def test_a_lab_that_cannot_be_removed_is_tried_once(tmp_path: Path) -> None:
+    """Not each second for the rest of the day. The trainer can do it again."""
+    with served(tmp_path, labs=[], block=[BLOCKS[0], BLOCKS[2]], grace=0.01) as it:
+        opened(it, 1)
+        until(lambda: all(seat.turns[1].state == "prepared" for seat in it.session.roster.seats))
+        it.stacks.outcome = type(it.stacks.outcome)(3, {}, "Docker is away.")
+        opened(it, 2)
+        until(lambda: all(seat.turn.state == "failed" for seat in it.session.roster.seats))
+        time.sleep(0.5)  # some ticks
+        failed = [each for each in it.session.journal.events if each["event"] == Event.FAILED]
+        assert len(failed) == 3, failed
+        it.stacks.outcome = type(it.stacks.outcome)(0)
+        assert it.post(TRAINER, "/trainer/seat/1/next").status_code == 200
         it.wait(1, "red", at=1)
 
 
