@@ -40,7 +40,7 @@ from faultlab.score import page as score_page
 from faultlab.score import recording, results, scorecard, tryout
 from faultlab.score.tool import Tool
 from faultlab.verify import curve, judge_error, lint, matrix, reliability_page, verify, walks
-from faultlab.workshop import server, solo, verbs
+from faultlab.workshop import guide, server, solo, verbs
 from faultlab.workshop.plan import ClassPlan
 
 
@@ -97,7 +97,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "images": (doctor.images,),
     "vm": (boot.up, boot.down),
     "page": (solo.serve,),
-    "class": (server.welcome, verbs.status, verbs.end, verbs.write),
+    "class": (server.welcome, verbs.status, verbs.end, verbs.write, guide.lint, guide.write),
 }
 # The JSON of `docs` itself, of errors and events, and of files.
 OTHERS: dict[str, Any] = {

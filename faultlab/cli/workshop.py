@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from click import Choice, argument, option
+from click import Choice, IntRange, argument, option
 
 from faultlab.cli.verb import verb
 from faultlab.core import defaults, extra
@@ -20,13 +20,15 @@ def page(term: Terminal, port: int) -> object:
 
 
 @verb(
+    "lint class.toml --seats 24",
+    "guide class.toml --to papers",
     "start class.toml",
     "start class.toml --listen 0.0.0.0",
     "status class.toml",
     "export class.toml --to results.csv",
     "end class.toml",
 )
-@argument("action", type=Choice(("start", "status", "end", "export")))
+@argument("action", type=Choice(("lint", "guide", "start", "status", "end", "export")))
 @argument("file", default=defaults.CLASS_FILE, help=f"the class file ({defaults.CLASS_FILE})")
 @option(
     "--listen", metavar="ADDR", default=defaults.LOOPBACK, help="listen here, with TLS (loopback)"
@@ -35,12 +37,19 @@ def page(term: Terminal, port: int) -> object:
 @option("--name", "names", multiple=True, metavar="NAME", help="this machine's name in links")
 @option("--cert", metavar="FILE", help="the certificate (self-signed)")
 @option("--key", metavar="FILE", help="the key of the certificate")
-@option("--to", metavar="FILE", help="export: .csv, .json or .html (all three)")
-def class_(term: Terminal, action: str, file: str, to: str | None, **server: Any) -> object:
+@option("--to", metavar="FILE", help="export: .csv, .json or .html (all three); guide: a folder")
+@option("--seats", type=IntRange(1, 64), metavar="N", help="lint: also for so many seats")
+def class_(
+    term: Terminal, action: str, file: str, to: str | None, seats: int | None, **server: Any
+) -> object:
     """Run a workshop: each seat has its own labs, and each person a page."""
-    from faultlab.workshop import verbs
+    from faultlab.workshop import guide, verbs
 
     match action:
+        case "lint":
+            return guide.lint(term, file, seats)
+        case "guide":
+            return guide.write(term, file, to)
         case "status":
             return verbs.status(term, file)
         case "end":

@@ -97,8 +97,10 @@ class Actions:
     async def everybody(self, request: Request) -> Response:
         """Run an action of the trainer for all seats."""
         visitor = self.guard.admit(request, None)
-        await self.guard.facts(request, visitor)
+        facts = await self.guard.facts(request, visitor)
         match request.path_params["act"]:
+            case "open":
+                self.session.open_block(facts.get("block"))
             case "pause":
                 self.session.pause(True)
             case "resume":

@@ -23,6 +23,7 @@ class Event(StrEnum):
 
     PLANNED = "planned"
     OPENED = "opened"
+    BLOCK = "block opened"
     PAUSED = "paused"
     RESUMED = "resumed"
     ENDED = "ended"

@@ -1,4 +1,4 @@
-"""Plan: the content of `class.toml`: the names of the seats, their labs and the time limits.
+"""Plan: the content of `class.toml`: the names of the seats, their labs or blocks, and the times.
 
 A mistake is reported in one line with the file, the key and the expected value.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Set
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,6 +21,7 @@ from faultlab.core.errors import BadInput
 from faultlab.core.naming import JUDGE, VERIFY
 from faultlab.lab import loader as labs
 from faultlab.lab import services
+from faultlab.lab.collection import bare
 from faultlab.lab.model import Lab
 from faultlab.learn import mystery
 from faultlab.run import late
@@ -68,14 +70,54 @@ class Draw(Strict):
         return mystery.made(lab, self.seed + seat, hard=self.hard, decoys=self.decoys)
 
 
+class Block(Strict):
+    """A part of the day: its labs, for all seats or drawn for each, or a pause without any.
+
+    `minutes`: how long the block is, with its debrief. `blind`, `hints`: instead of the class's
+    own. `note`: what the trainer wants to do in it, for the timetable and the trainer's pages.
+    """
+
+    title: Annotated[str, Field(min_length=1, max_length=60)]
+    minutes: Time
+    labs: list[str] = []
+    draw: Draw | None = None
+    blind: bool | None = None
+    hints: Annotated[int, Field(ge=0)] | None = None
+    pause: bool = False
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _labs_or_draw_or_pause(self) -> Block:
+        keys = ("labs", "draw", "blind", "hints")
+        own = [key for key in keys if getattr(self, key) not in ([], None)]
+        if self.pause and own:
+            raise ValueError(f"{own[0]}: expected no such key in a block with pause = true")
+        if not self.pause and bool(self.labs) == bool(self.draw):
+            raise ValueError("expected one of labs, [block.draw] and pause = true")
+        if not self.title.strip() or not (self.title + self.note).isprintable():
+            raise ValueError("title, note: expected printable text")
+        return self
+
+    @property
+    def turns(self) -> int:
+        """Return how many labs each seat has in it."""
+        return self.draw.count if self.draw else len(self.labs)
+
+    def wanted(self) -> list[Lab]:
+        """Return every lab that a seat can get in it. Raises BadInput."""
+        return self.draw.candidates() if self.draw else [labs.load(lab_id) for lab_id in self.labs]
+
+
 class ClassPlan(Strict):
-    """The facts about one class.
+    """The facts about one class. It has `labs`, a `draw`, or `block`s.
 
     `engine`: where its stacks run. `blind`: labs are not named, and a diagnosis is asked for.
     `minutes`: for each lab; without it there is no limit. `hints`: the most for a lab; `hint_cost`:
     points for each, instead of the labs' own. `later`: minutes after which a repair is looked at
     again, which counts; 0 for never. `hours`: how long the links are valid. `limits`: of
     each container; `seat_limits`: of a whole seat; `seat_disk`: of all its containers and volumes.
+    `opens`: whether a block opens when the trainer says so, or when the one before it is over.
+    `grace`: minutes for what seats still do in the block before.
     """
 
     id: str
@@ -83,6 +125,9 @@ class ClassPlan(Strict):
     seats: Annotated[list[str], Field(min_length=1, max_length=MOST_SEATS)]
     labs: list[str] = []
     draw: Draw | None = None
+    block: list[Block] = []
+    opens: Literal["by hand", "by the clock"] = "by hand"
+    grace: Annotated[float, Field(ge=0, le=60)] = 3
     engine: Literal["local", "kubernetes"] = "local"  # the lab VM has no limits for a seat
     blind: bool = True
     minutes: Time | None = None
@@ -108,35 +153,105 @@ class ClassPlan(Strict):
         return seats
 
     @model_validator(mode="after")
-    def _labs_or_draw(self) -> ClassPlan:
-        if bool(self.labs) == bool(self.draw):
-            raise ValueError("expected either labs or [draw]")
+    def _labs_or_draw_or_blocks(self) -> ClassPlan:
+        if [bool(self.labs), bool(self.draw), bool(self.block)].count(True) != 1:
+            raise ValueError("expected one of labs, [draw] and [[block]]")
+        if self.block and not any(block.turns for block in self.block):
+            raise ValueError("block: expected one that has labs, got pauses only")
+        if sum(block.minutes for block in self.block) > 60 * self.hours:
+            raise ValueError("hours: expected as many as all blocks take, or more")
         return self
 
-    def turns(self, seat: int, running: set[str]) -> list[str]:
+    @property
+    def blocks_of_turns(self) -> list[int]:
+        """Return the number of the block of each turn of a seat, from 1; empty without blocks."""
+        return [number for number, each in enumerate(self.block, 1) for _ in range(each.turns)]
+
+    @property
+    def named(self) -> list[str]:
+        """Return the labs that all seats get, and that have to run here."""
+        return [*self.labs, *(lab_id for each in self.block for lab_id in each.labs)]
+
+    def is_blind(self, block: int) -> bool:
+        """Return whether the labs of a block are not named; `block` from 1, 0 without blocks."""
+        its = self.block[block - 1].blind if block else None
+        return self.blind if its is None else its
+
+    def most_hints(self, block: int) -> int | None:
+        """Return the most hints that a lab of a block gives; None for all that it has."""
+        its = self.block[block - 1].hints if block else None
+        return self.hints if its is None else its
+
+    def turns_of_all(self, running: set[str]) -> list[list[str]]:
+        """Return the labs of each seat, of those that run here. Raises BadInput."""
+        pools: dict[str, list[Lab]] = {}
+        return [self.turns(seat, running, pools) for seat in range(1, len(self.seats) + 1)]
+
+    def turns(
+        self, seat: int, running: set[str], pools: dict[str, list[Lab]] | None = None
+    ) -> list[str]:
         """Return the labs of a seat (from 1), in order, of those that run here. Raises BadInput.
 
-        A seat that is not blind has their numbers, which tell as little.
+        A seat that is not blind has their numbers, which tell as little. A draw of a block leaves
+        out what the seat has in an earlier one, except controls. `pools`: the labs to draw from,
+        which are the same for all seats, by the key of the draw.
         """
-        if self.draw is None:
-            return [self._called(labs.load(lab_id)) for lab_id in self.labs]
-        here = [lab for lab in self.draw.candidates() if lab.id in running]
-        drawn = [*mystery.order(here, self.draw.seed + seat - 1)]
-        if len(drawn) < self.draw.count:
-            raise BadInput(
-                f"draw.count: expected at most {len(drawn)}: only so many such labs run here.",
-                f"edit {CLASS_FILE}",
-            )
-        return [self._called(self.draw.made(lab, seat)) for lab in drawn[: self.draw.count]]
+        pools = {} if pools is None else pools
+        if self.draw:
+            drawn = _drawn(self.draw, "draw", seat, running, pools=pools)
+            return [self._called(lab_id, 0) for lab_id in drawn]
+        found = list(self.labs)
+        for number, block in enumerate(self.block):
+            if block.draw:
+                where, had = f"block[{number}].draw", {bare(lab_id) for lab_id in found}
+                found += _drawn(block.draw, where, seat, running, pools=pools, had=had)
+            else:
+                found += block.labs
+        blocks = self.blocks_of_turns or [0] * len(found)
+        return [self._called(*each) for each in zip(found, blocks, strict=True)]
 
-    def _called(self, lab: Lab) -> str:
-        return lab.id if self.blind else lab.code
+    def _called(self, lab_id: str, block: int) -> str:
+        lab = labs.load(lab_id)
+        return lab.id if self.is_blind(block) else lab.code
 
     def wanted(self) -> list[Lab]:
-        """Return every lab that a seat can get."""
-        if self.draw is None:
-            return [labs.load(lab_id) for lab_id in self.labs]
-        return self.draw.candidates()
+        """Return every lab that a seat can get. Raises BadInput, with the key of a block."""
+        if self.draw:
+            return self.draw.candidates()
+        found = [labs.load(lab_id) for lab_id in self.labs]
+        for number, block in enumerate(self.block):
+            key = "draw" if block.draw else "labs"
+            try:
+                found += block.wanted()
+            except BadInput as error:
+                raise BadInput(f"block[{number}].{key}: {error.message}", error.hint) from error
+        return found
+
+
+def _drawn(
+    draw: Draw,
+    where: str,
+    seat: int,
+    running: set[str],
+    *,
+    pools: dict[str, list[Lab]],
+    had: Set[str] = frozenset(),
+) -> list[str]:
+    """Return the labs that a seat draws. `where`: the key of the draw. Raises BadInput.
+
+    `had`: what it does not draw again.
+    """
+    if where not in pools:
+        pools[where] = draw.candidates()
+    every = [lab for lab in pools[where] if lab.id in running]
+    here = [lab for lab in every if lab.control or not had & {*map(bare, lab.of or [lab.id])}]
+    drawn = [*mystery.order(here, draw.seed + seat - 1)]
+    if len(drawn) < draw.count:
+        raise BadInput(
+            f"{where}.count: expected at most {len(drawn)}: only so many such labs run here.",
+            f"edit {CLASS_FILE}",
+        )
+    return [draw.made(lab, seat).id for lab in drawn[: draw.count]]
 
 
 def read(name: str) -> ClassPlan:

@@ -2,7 +2,8 @@
 
 Each seat has turns, one for each lab. Their states are waiting, starting, red (the fault is
 present), amber (repaired, and looked at again soon), green (repaired), over (given up, or out of
-time), failed (not started, or removed).
+time), failed (not started, or removed). Where a class has blocks, there is one more: prepared (the
+fault is present and proven, and its block has not opened).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from faultlab.learn.mystery import Score
 from faultlab.run.late import announced
 from faultlab.workshop.journal import Entry, Event
 from faultlab.workshop.plan import ClassPlan
+from faultlab.workshop.timetable import Timetable
 
-State = Literal["waiting", "starting", "red", "amber", "green", "over", "failed"]
+State = Literal["waiting", "starting", "prepared", "red", "amber", "green", "over", "failed"]
 
 
 STANDING = ("red", "amber", "green", "over")  # the states in which the stack is up, unless `gone`
@@ -27,6 +29,7 @@ _CLOCKED = ("red",)  # the states in which a learner's clock runs
 WORDS: dict[State, str] = {
     "waiting": "waiting",
     "starting": "starting",
+    "prepared": "ready for its block",
     "red": "open",
     "amber": "repaired, looked at again soon",
     "green": "repaired",
@@ -42,12 +45,15 @@ DISK_FULL = "It wrote more than a seat may have on the disk, so its machines wer
 class Turn:
     """One seat at one lab. `ran`: seconds on its clock until `since`, when it last started.
 
-    `lab`: its number, or its id if no page shows that or a learner began with it. `again`: when a
+    `lab`: its number, or its id if no page shows that or a learner began with it. `block`: the
+    number of its block, 0 without blocks. `blind`: whether its lab is not named. `again`: when a
     repair is looked at again, if it will be. `gone`: its stack was removed, and the result stays.
     `no_hint`: no other hint applies to what the last check found.
     """
 
     lab: str
+    block: int = 0
+    blind: bool = True
     state: State = "waiting"
     ran: float = 0.0
     since: float | None = None
@@ -66,11 +72,6 @@ class Turn:
     again: float | None = None
     gone: bool = False
     no_hint: bool = False
-    blind: bool | None = None  # whether the lab is secret, if not as the plan says
-
-    def hidden(self, usual: bool) -> bool:
-        """Return whether the lab is secret. `usual`: whether those of the class are."""
-        return usual if self.blind is None else self.blind
 
     @property
     def up(self) -> bool:
@@ -152,6 +153,10 @@ class Seat:
         """Return whether no lab comes after this one."""
         return self.at == len(self.turns) - 1
 
+    def first_of(self, block: int) -> int | None:
+        """Return the place of the first turn of a block or of one after it; None without one."""
+        return next((i for i, turn in enumerate(self.turns) if turn.block >= block), None)
+
 
 class Roster:
     """All seats, and whether the class continues."""
@@ -160,14 +165,40 @@ class Roster:
         self.plan = plan
         self.paused = False
         self.ended = False
+        self.timetable = Timetable(plan.block)
         self.seats = [
-            Seat(number, name, [Turn(lab_id) for lab_id in chosen])
+            Seat(number, name, [self._turn(*each) for each in self._placed(chosen)])
             for number, (name, chosen) in enumerate(zip(plan.seats, labs_of, strict=True), 1)
         ]
+
+    def _placed(self, chosen: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """Yield each lab of a seat with the number of its block."""
+        return zip(chosen, self.plan.blocks_of_turns or [0] * len(chosen), strict=True)
+
+    def _turn(self, lab: str, block: int) -> Turn:
+        return Turn(lab, block, self.plan.is_blind(block))
 
     def seat(self, number: int) -> Seat:
         """Return the seat with this number, from 1."""
         return self.seats[number - 1]
+
+    def is_behind(self, seat: Seat) -> bool:
+        """Return whether a seat is at a lab of a block that is over."""
+        return 0 < seat.turn.block < self.timetable.at
+
+    def following(self, seat: Seat) -> int | None:
+        """Return the place of the turn that a seat has next; None if it has none.
+
+        A seat that is behind leaves out what it has not begun of blocks that are over.
+        """
+        if self.is_behind(seat):
+            return seat.first_of(self.timetable.at)
+        return None if seat.last else seat.at + 1
+
+    def can_go_on(self, seat: Seat) -> bool:
+        """Return whether a seat has a next turn, and the block of that turn has opened."""
+        to = self.following(seat)
+        return to is not None and self.timetable.has_opened(seat.turns[to].block)
 
     def apply(self, event: Entry) -> None:
         """Update the roster with one event."""
@@ -183,24 +214,39 @@ class Roster:
                     seat.turn.stop(now)
                     if self.ended:
                         seat.turn.settle()
+                self.timetable.stop(now)
             case Event.OPENED:  # clocks did not run while there was no server
                 for seat in self.seats:
                     if seat.turn.since is not None:
                         seat.turn.since += max(0.0, now - event.get("alive", now))
+                self.timetable.skip(max(0.0, now - event.get("alive", now)))
             case Event.RESUMED:
                 self.paused = False
                 for seat in self.seats:
                     if seat.turn.state in _CLOCKED and seat.turn.since is None:
                         seat.turn.since = now
+                self.timetable.go_on(now)
+            case Event.BLOCK:
+                self.timetable.open(event["block"], now, self.paused)
+                for seat in self.seats:
+                    self._begin(seat, now)
+
+    def _begin(self, seat: Seat, now: float) -> None:
+        """Hand over the prepared lab of a seat, if its block is open."""
+        turn = seat.turn
+        if turn.state == "prepared" and self.timetable.has_opened(turn.block):
+            turn.state, turn.since = "red", None if self.paused else now
 
     def _apply(self, seat: Seat, event: Entry, now: float) -> None:
-        turn = seat.turn
+        at = event.get("turn", seat.at + 1) - 1  # one that is prepared is not the seat's yet
+        turn = seat.turns[at]
         match event["event"]:
             case Event.STARTING:
-                seat.turns[seat.at] = turn.afresh(now)
+                seat.turns[at] = turn.afresh(now)
             case Event.READY:
-                turn.state, turn.since = "red", None if self.paused else now
+                turn.state, turn.since = "prepared", None
                 turn.began = event.get("findings", [])
+                self._begin(seat, now)
             case Event.FAILED | Event.DISK_FULL:
                 self._failed(turn, event, now)
             case Event.HINTED | Event.NO_HINT:
@@ -218,9 +264,10 @@ class Roster:
             case Event.MOVED_ON:
                 turn.stop(now)
                 turn.settle()
-                seat.at = min(seat.at + 1, len(seat.turns) - 1)
+                seat.at = min(event.get("to", seat.at + 2), len(seat.turns)) - 1
+                self._begin(seat, now)
             case Event.CHOSEN:
-                blind = event.get("blind")
+                blind = event.get("blind", self.plan.blind)
                 seat.turns.append(Turn(event["lab"], hints=event.get("hints", []), blind=blind))
                 seat.at = len(seat.turns) - 1
             case Event.REMOVED:
@@ -271,7 +318,7 @@ class Roster:
         return mystery.score(
             lab,
             turn.answers,
-            asked=turn.hidden(self.plan.blind),
+            asked=turn.blind,
             repaired=turn.state == "green",
             gave_up=turn.gave_up,
             hints=sum(costs),

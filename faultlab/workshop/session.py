@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from faultlab.core.defaults import MYSTERY
@@ -15,6 +16,7 @@ from faultlab.lab import loader as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit
 from faultlab.learn import mystery
+from faultlab.workshop import size
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import DISK_FULL, STANDING, Roster, Seat, Turn
@@ -24,7 +26,8 @@ from faultlab.workshop.stacks import Stacks
 _ENDED = "exited"  # the begin of such a state
 _NOT_LASTING = "It was repaired, but not for good."
 _TRIES = 3  # to start a lab: the proof can be spoiled by other load
-_AT_ONCE = 2  # starts and checks; more of them only delay each other
+_SHARE = 3 / 4  # of the machine's memory, up to which stacks are prepared
+_NEARLY_OVER = 600.0  # seconds before the end of a block, when every seat's next lab is prepared
 
 
 def in_one_line(error: Exception) -> str:
@@ -53,7 +56,12 @@ class Session:
         self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
         # Held while the stack of a seat is removed or replaced: the next one can have its name.
         self._replacing = {seat.number: asyncio.Lock() for seat in roster.seats}
-        self._slots = Slots(_AT_ONCE)
+        # Held while the first lab of a seat's next block is prepared.
+        self._ahead = {seat.number: asyncio.Lock() for seat in roster.seats}
+        self._preparing: set[int] = set()  # the seats for which that waits or goes on
+        # The seats whose lab was ended with the block before this one: once, it can have failed.
+        self._moved: set[tuple[int, int]] = set()
+        self._slots = Slots(size.AT_ONCE)
         # The next change sets it. Take it before looking, to miss none.
         self.change = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,11 +147,7 @@ class Session:
 
     def lab(self, turn: Turn) -> Lab:
         """Return the lab of a turn, under the name of its stack."""
-        return labs.loaded(turn.lab).called(MYSTERY) if self.blind(turn) else labs.loaded(turn.lab)
-
-    def blind(self, turn: Turn) -> bool:
-        """Return whether the lab of a turn is secret, and a diagnosis is asked for."""
-        return turn.hidden(self.plan.blind)
+        return labs.loaded(turn.lab).called(MYSTERY) if turn.blind else labs.loaded(turn.lab)
 
     def machines(self, seat: Seat) -> list[str]:
         """Return where a terminal can be opened: machines, then the daemons that joined them."""
@@ -162,17 +166,23 @@ class Session:
         self._later(self._start(seat), seat)
 
     def go_on(self, seat: Seat) -> None:
-        """Do as `next`, for a participant. Raises BadInput before the debrief."""
-        if seat.turn.state == "amber":
+        """Do as `next`, for a participant. Raises BadInput before the debrief.
+
+        A seat whose block is over can go on at once.
+        """
+        turn, behind = seat.turn, self.roster.is_behind(seat)
+        if turn.state == "amber" and not behind:
             raise BadInput("The next lab comes after this one was looked at again.")
-        if not (seat.turn.told(self.blind(seat.turn)) or seat.turn.state == "failed"):
+        if not (turn.told(turn.blind) or turn.state == "failed" or behind):
             raise BadInput("Finish this lab first: its debrief is not open yet.")
         self.next(seat)
 
     def next(self, seat: Seat) -> None:
-        """Give a seat its next lab. Raises BadInput if it has none."""
-        if seat.last:
+        """Give a seat its next lab. Raises BadInput if it has none in a block that has opened."""
+        if self.roster.following(seat) is None:
             raise BadInput(f"{seat.name} has no lab after this one.")
+        if not self.roster.can_go_on(seat):
+            raise BadInput("The next lab comes with the next block, which has not opened.")
         self._must_be_free(seat)
         self._later(self._move_on(seat), seat)
 
@@ -208,9 +218,13 @@ class Session:
 
     def lessons(self, seat: Seat | None) -> frozenset[str] | None:
         """Return the labs whose lessons a seat can read; None for all, as the trainer can."""
-        if seat is None or not self.plan.blind:
+        if seat is None or not any(turn.blind for turn in seat.turns):
             return None
-        return frozenset(turn.lab for turn in seat.turns if turn.told(self.plan.blind))
+        return frozenset(
+            turn.lab
+            for turn in seat.turns
+            if turn.told(turn.blind) or (not turn.blind and turn.state in STANDING)
+        )
 
     def parts(self, seat: Seat) -> dict[str, Part]:
         """Return the containers of a seat's stack, by machine or daemon, as last seen."""
@@ -321,7 +335,8 @@ class Session:
     def hints(self, turn: Turn) -> int:
         """Return how many hints there are for a turn."""
         of_lab = len(labs.loaded(turn.lab).hint)
-        return of_lab if self.plan.hints is None else min(of_lab, self.plan.hints)
+        most = self.plan.most_hints(turn.block)
+        return of_lab if most is None else min(of_lab, most)
 
     def answer(self, seat: Seat, *faults: Sequence[str], sure: int | None = None) -> None:
         """Record a diagnosis: the component, the resource and the cause of each fault.
@@ -330,7 +345,7 @@ class Session:
         an unknown word, CannotRun if it is too late.
         """
         self._must_be(seat, "red", "amber", "green")
-        if seat.turn.told(self.blind(seat.turn)):  # after the debrief has opened
+        if seat.turn.told(seat.turn.blind):  # after the debrief has opened
             raise CannotRun("The solution has already been shown.")
         first, *more = [mystery.answered(*fault) for fault in faults]
         facts: dict[str, Any] = {"also": more} if more else {}
@@ -343,9 +358,14 @@ class Session:
         self.note(Event.GAVE_UP, seat.number)
 
     def tick(self, now: float) -> None:
-        """Record the labs whose time is up, and look again at the repairs whose time has come."""
+        """Record the labs whose time is up, and look again at the repairs whose time has come.
+
+        With blocks, also prepare what comes next, and end what is over.
+        """
+        self._prepare_next(now)
         if self.roster.paused:
             return
+        self._keep_time(now)
         for seat in self.roster.seats:
             if seat.turn.is_due(now) and seat.number not in self.doing:
                 self._later(self._look_again(seat), seat)
@@ -356,6 +376,84 @@ class Session:
             busy = seat.number in self.doing  # perhaps with a check that was requested in time
             if late and not busy and seat.turn.state == "red" and not seat.turn.gave_up:
                 self.note(Event.TIME_OVER, seat.number)
+
+    def open_block(self, block: Any) -> None:
+        """Open the next block. Raises BadInput for another one, and CannotRun after the end.
+
+        `block`: its number, from 1, so that a double click opens one.
+        """
+        table = self.roster.timetable
+        if self.roster.ended:
+            raise CannotRun("The class has ended.")
+        if table.next is None:
+            raise BadInput("There is no block after this one.")
+        if not isinstance(block, int) or block is True or block != table.at + 1:
+            raise BadInput("This was meant for another block.")
+        self.note(Event.BLOCK, block=block)
+
+    def _keep_time(self, now: float) -> None:
+        """Open a block whose time has come, and end what seats still do in the one before."""
+        table = self.roster.timetable
+        left = table.left(now)
+        if self.plan.opens == "by the clock" and left is not None and left <= 0 and table.next:
+            self.note(Event.BLOCK, block=table.at + 1)
+        if table.seconds(now) < 60 * self.plan.grace:
+            return
+        for seat in filter(self.roster.is_behind, self.roster.seats):
+            if seat.number in self.doing:  # perhaps with a check that was requested in time
+                continue
+            if self.roster.following(seat) is not None:
+                if (seat.number, table.at) not in self._moved:
+                    self._moved.add((seat.number, table.at))
+                    self._later(self._move_on(seat), seat)
+            elif seat.turn.state == "red" and not seat.turn.gave_up:
+                self.note(Event.TIME_OVER, seat.number)
+
+    def _prepare_next(self, now: float) -> None:
+        """Prepare the first lab of the next block for seats that are at the last one of theirs.
+
+        Shortly before the end of the block this is done for all seats.
+        """
+        if self.plan.engine != "local" or self.roster.ended:
+            return
+        left = self.roster.timetable.left(now)
+        for seat in self.roster.seats:
+            to = seat.first_of(seat.turn.block + 1) if seat.turn.block else None
+            if to is None or seat.number in self._preparing or not self._is_to_prepare(seat, to):
+                continue
+            if to == seat.at + 1 or (left is not None and left < _NEARLY_OVER):
+                self._preparing.add(seat.number)
+                task = asyncio.get_running_loop().create_task(self._prepare(seat, to))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def _is_to_prepare(self, seat: Seat, to: int) -> bool:
+        """Return whether a turn is the next one to be prepared, and there is room for its stack."""
+        if seat.turn.state not in (*STANDING, "failed") or self.roster.is_behind(seat):
+            return False
+        if seat.at >= to or seat.turns[to].state not in ("waiting", "starting"):
+            return False
+        up = [turn for each in self.roster.seats for turn in each.turns[each.at :]]
+        used = sum(size.memory(turn.lab) for turn in up if turn.state not in ("waiting", "failed"))
+        return used + size.memory(seat.turns[to].lab) <= _SHARE * size.machine()
+
+    async def _prepare(self, seat: Seat, to: int) -> None:
+        """Start and prove the lab of a later turn, while its seat is at work on another."""
+        its = replace(seat, at=to)
+        try:
+            async with (
+                self._slots.take(labs.loaded(its.turn.lab), urgent=False),
+                self._ahead[seat.number],
+            ):
+                if self.roster.ended or not self._is_to_prepare(seat, to):
+                    return
+                await self._started(its, lambda _: None, turn=to + 1)
+        except Exception as error:  # it is started once more when its seat moves on
+            print(f"faultlab: {seat.name}: {in_one_line(error)}", file=sys.stderr)
+            with suppress(Problem):
+                self.note(Event.FAILED, seat.number, why=in_one_line(error), turn=to + 1)
+        finally:
+            self._preparing.discard(seat.number)
 
     async def poll(self) -> None:
         """Note what has ended, and remove the stacks of seats whose disk space is used up."""
@@ -405,21 +503,35 @@ class Session:
             self._slots.take(labs.loaded(seat.turn.lab), urgent=False),
             self._replacing[seat.number],
         ):
-            if self.roster.ended:
+            over = seat.turn.state == "waiting" and self.roster.is_behind(seat)
+            if self.roster.ended or over:
                 return
-            self.note(Event.STARTING, seat.number)
-            for _ in range(_TRIES):
-                outcome = await self.stacks.start(seat, lambda step: self._shown(seat, step))
-                if outcome.code != SaidNo.exit_code:  # retry only a start whose proof was spoiled
-                    break
-            if outcome.code == 0:
-                found = outcome.facts.get("findings", [])
-                self.note(Event.READY, seat.number, **({"findings": found} if found else {}))
-            else:
-                self.note(Event.FAILED, seat.number, why=outcome.error)
+            await self._started(seat, lambda step: self._shown(seat, step))
+
+    async def _started(self, seat: Seat, tell: Callable[[str], None], **which: int) -> None:
+        """Start a lab, and record how that went. `which`: the turn, if it is not the seat's yet."""
+        self.note(Event.STARTING, seat.number, **which)
+        for _ in range(_TRIES):
+            outcome = await self.stacks.start(seat, tell)
+            if outcome.code != SaidNo.exit_code:  # retry only a start whose proof was spoiled
+                break
+        if outcome.code == 0:
+            found = outcome.facts.get("findings", [])
+            its = {"findings": found} if found else {}
+            self.note(Event.READY, seat.number, **which, **its)
+        else:
+            self.note(Event.FAILED, seat.number, why=outcome.error, **which)
 
     async def _move_on(self, seat: Seat) -> None:
         async with self._busy(seat, "removing the last lab"), self._replacing[seat.number]:
             await self.stacks.remove(seat)
-            self.note(Event.MOVED_ON, seat.number)
-        await self._start(seat)
+            self._shown(seat, "starting the next lab")
+            async with self._ahead[seat.number]:  # what is half prepared is soon done
+                to = self.roster.following(seat)
+                for place in range(seat.at + 1, to or 0):  # of a block that the seat leaves out
+                    if seat.turns[place].state != "waiting":
+                        await self.stacks.remove(replace(seat, at=place))
+                        self.note(Event.REMOVED, seat.number, turn=place + 1)
+                self.note(Event.MOVED_ON, seat.number, **({} if to is None else {"to": to + 1}))
+        if seat.turn.state not in ("prepared", "red"):
+            await self._start(seat)

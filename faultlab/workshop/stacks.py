@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from faultlab.core import naming
@@ -81,7 +82,7 @@ class Stacks:
             elif step.event == Kind.STEP and step.name == _SYMPTOM:
                 self.took[seat.number] = step.seconds
 
-        blind = ["--blind"] if seat.turn.hidden(self.plan.blind) else []
+        blind = ["--blind"] if seat.turn.blind else []
         words = ("start", seat.turn.lab, *blind, "--engine", self.engine)
         return await self.run(seat, *words, hear=hear)
 
@@ -119,8 +120,10 @@ class Stacks:
     async def remove_all(self, seat: Seat) -> str:
         """Remove every stack that a seat has had; return the last error, or an empty text."""
         error = ""
-        for lab in dict.fromkeys(self._lab(turn) for turn in seat.turns[: seat.at + 1]):
-            removed = await self._down(seat, lab)
+        begun = [i for i, turn in enumerate(seat.turns) if i <= seat.at or turn.state != "waiting"]
+        each = {self.name(its): its for its in (replace(seat, at=i) for i in begun)}
+        for its in each.values():
+            removed = await self._down(its, self._lab(its.turn))
             if removed.code != 0:
                 error = removed.error
         return error
@@ -199,10 +202,14 @@ class Stacks:
         return await self.run(seat, "down", lab)
 
     def _namespace(self, seat: Seat) -> str:
-        """Return the namespace that separates the stacks of a seat from all others."""
+        """Return the namespace that separates the stacks of a seat from all others.
+
+        Each block has its own, so that a stack can be prepared for the next one.
+        """
         outer = naming.prefix().removeprefix("faultlab-")
-        return f"{outer}{self.plan.id}-{seat.number}"
+        block = f"b{seat.turn.block}" if seat.turn.block else ""
+        return f"{outer}{self.plan.id}-{seat.number}{block}"
 
     def _lab(self, turn: Turn) -> str:
         """Return the lab's part of its stack's name; of a secret lab it reveals nothing."""
-        return MYSTERY if turn.hidden(self.plan.blind) else turn.lab
+        return MYSTERY if turn.blind else turn.lab

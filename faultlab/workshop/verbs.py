@@ -11,7 +11,7 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.run import late
 from faultlab.run.placement import engines_of
-from faultlab.workshop import export
+from faultlab.workshop import export, size
 from faultlab.workshop import plan as plans
 from faultlab.workshop.address import At
 from faultlab.workshop.export import ClassId, Rows
@@ -51,12 +51,16 @@ def start(term: Terminal, file: str, *, names: Sequence[str], **at: Unpack[At]) 
 
 @dataclass(frozen=True)
 class Roll:
-    """A class as it is now, with a row for each lab that a seat has started."""
+    """A class as it is now, with a row for each lab that a seat has started.
+
+    `block`: the number of the block that is open, 0 before the first one or without blocks.
+    """
 
     class_: ClassId
     up: bool
     ended: bool
     turns: Rows
+    block: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,16 @@ def status(term: Terminal, file: str) -> Roll:
     held = folder.held()
     how = "has ended" if roster.ended else "is paused" if roster.paused else "goes on"
     term.heading(f"{plan.title}: {how}{'' if held or roster.ended else ', its server is not up'}")
+    table = roster.timetable
+    if table.blocks:
+        left = table.left(now)
+        block = table.now
+        said = (
+            f"{block.title}, {(left or 0) / 60:.0f} of {block.minutes:g} minutes left"
+            if block
+            else "none is open yet"
+        )
+        term.say(f"Block {table.at} of {len(table.blocks)}: {said}")
     rows = []
     for seat in roster.seats:
         turn = seat.turn
@@ -91,7 +105,7 @@ def status(term: Terminal, file: str) -> Roll:
         counts = map(str, (turn.checks, len(turn.hints), len(turn.answers)))
         rows.append((str(seat.number), seat.name, lab, state, minutes, *counts))
     term.table(("seat", "name", "lab", "state", "min", "checks", "hints", "answers"), rows)
-    return Roll(plan.id, held, roster.ended, export.rows(roster, now))
+    return Roll(plan.id, held, roster.ended, export.rows(roster, now), table.at)
 
 
 def end(term: Terminal, file: str) -> ClassEnded:
@@ -154,11 +168,13 @@ def _opened(term: Terminal, plan: ClassPlan, file: str, folder: Folder) -> Journ
     with term.alive("labs", "checking which labs run here"):
         places, cannot = engines_of(term, wanted, plan.engine)
     for lab_id, why in cannot.items():
-        if plan.labs:
+        if lab_id in plan.named:
             raise CannotRun(f"{lab_id} cannot run in a class here: {why}.", f"edit {file}")
-    turns = [plan.turns(number, set(places)) for number in range(1, len(plan.seats) + 1)]
+    turns = plan.turns_of_all({*places})
     given = plan.model_dump(exclude_unset=True)
     journal.add(Event.PLANNED, plan=plan.model_dump(), given=given, labs=turns)
+    for queue in size.queues(plan, turns):
+        term.say(f"Note: {queue.says(plan)}")
     return journal
 
 
@@ -170,7 +186,8 @@ def _same(plan: ClassPlan, began: Entry) -> bool:
     """
     if "given" in began:
         return bool(began["given"] == plan.model_dump(exclude_unset=True))
-    new = {"engine": "local", "later": late.MINUTES}  # keys that an older class has not
+    # Keys that an older class has not.
+    new = {"engine": "local", "later": late.MINUTES, "block": [], "opens": "by hand", "grace": 3}
     then, now = {**new, **began.get("plan", {})}, plan.model_dump()
     differ = {key for key in {*then, *now} if then.get(key) != now.get(key)}
     return differ <= {"limits", "seat_limits"} - plan.model_fields_set

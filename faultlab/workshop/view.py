@@ -4,7 +4,6 @@ A seat's view reveals nothing about its lab before the debrief opens. The traine
 projector's never does, and it has numbers instead of names.
 """
 
-import re
 from dataclasses import asdict
 from math import isfinite
 from typing import Any
@@ -12,9 +11,10 @@ from typing import Any
 from faultlab.lab import loader as labs
 from faultlab.lab import vocabulary
 from faultlab.learn import hints, mystery
-from faultlab.workshop import changes
+from faultlab.workshop import blocks, changes
 from faultlab.workshop.documents import Place, html
-from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, Turn
+from faultlab.workshop.lessons import without_make
+from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, State, Turn
 from faultlab.workshop.session import Session
 
 
@@ -23,28 +23,30 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
     shown, standing = turn.up, turn.state in STANDING
-    blind = session.blind(turn)
-    told = turn.may_read(blind)
-    open_ = not blind and turn.state in ("starting", *STANDING)
-    kept = turn.state == "failed" and blind and turn.why != DISK_FULL
+    told = turn.may_read(turn.blind)
+    opened = session.roster.timetable.has_opened(turn.block)  # its block
+    open_ = not turn.blind and opened and turn.state in ("starting", *STANDING)
+    kept = turn.state == "failed" and turn.blind and turn.why != DISK_FULL
+    soon = turn.state == "prepared"
+    state: State = "waiting" if soon else turn.state
     return {
-        "class": plan.title,
+        "class": blocks.title(session.roster),
         "seat": it.number,
         "name": it.name,
         "turn": it.at + 1,
         "turns": len(it.turns),
-        "lab": turn.lab if standing and not blind else "",
+        "lab": turn.lab if standing and not turn.blind else "",
         "title": lab.title if open_ else "",
-        "state": turn.state,
-        "word": WORDS[turn.state],
-        "why": session.not_said if kept else turn.why,
-        "advice": session.advice(it) if shown else "",
+        "state": state,
+        "word": WORDS[state],
+        "why": session.not_said if kept else blocks.waits_for(session.roster) if soon else turn.why,
+        "advice": (session.advice(it) if shown else "") or blocks.advice(session.roster, it, then),
         "doing": session.doing.get(it.number, ""),
         "waited": session.waited(it),
         "usual": session.usual(it),
         "paused": session.roster.paused,
         "ended": session.roster.ended,
-        "blind": blind,
+        "blind": turn.blind,
         "ticket": html(hints.as_typed(lab, lab.ticket)) if standing or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
@@ -59,10 +61,11 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "answers": len(turn.answers),
         "sure": turn.sure,
         "several": bool(lab.folders),
-        "terms": vocabulary.meanings(lab) if blind and shown else {},
+        "terms": vocabulary.meanings(lab) if turn.blind and shown else {},
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
-        "last": it.last,
+        "last": not session.roster.can_go_on(it),
+        "behind": session.roster.is_behind(it),
         **session.own(it),
         "again": None if turn.again is None else max(0.0, turn.again - then),
         "success": _success(session, it),
@@ -93,7 +96,7 @@ def _success(session: Session, it: Seat) -> dict[str, Any] | None:
     turn, now = it.turn, session.journal.now()
     if turn.state not in ("amber", "green") or turn.gave_up:
         return None
-    score = session.roster.score(turn, now) if turn.told(session.blind(turn)) else None
+    score = session.roster.score(turn, now) if turn.told(turn.blind) else None
     rows = changes.between(turn.first or turn.began, turn.findings)
     return {
         "seconds": turn.seconds(now),
@@ -112,7 +115,7 @@ def _hints(session: Session, turn: Turn, shown: bool) -> dict[str, Any]:
     more = shown and len(turn.hints) < session.hints(turn)
     left = [lab.hint[n - 1].cost for n in turn.next_hints()] if more and not turn.no_hint else []
     return {
-        "hints": [html(_without_make(text)) for text in texts],
+        "hints": [html(without_make(text)) for text in texts],
         "hint_left": bool(left),
         "next_cost": max(left, default=0) if cost is None else cost,
     }
@@ -171,10 +174,11 @@ def roster(session: Session) -> dict[str, Any]:
             "ended": session.ended(it),
             "refused": it.refused,
             "answer": it.turn.answers[-1] if it.turn.answers else [],
-            "last": it.last,
+            "last": not session.roster.can_go_on(it),
         }
 
-    return {**projector(session), "seats": [named(it) for it in session.roster.seats]}
+    seats = [named(it) for it in session.roster.seats]
+    return {**projector(session), "blocks": blocks.timetable(session.roster), "seats": seats}
 
 
 def projector(session: Session) -> dict[str, Any]:
@@ -183,13 +187,14 @@ def projector(session: Session) -> dict[str, Any]:
         "class": session.plan.title,
         "paused": session.roster.paused,
         "ended": session.roster.ended,
+        "block": blocks.told(session.roster, session.journal.now()),
         "seats": [_line(session, it) for it in session.roster.seats],
     }
 
 
 def _line(session: Session, it: Seat) -> dict[str, Any]:
     turn = it.turn
-    asked = turn.state == "green" and not turn.told(session.blind(turn))
+    asked = turn.state == "green" and not turn.told(turn.blind)
     return {
         "seat": it.number,
         "turn": it.at + 1,
@@ -204,8 +209,3 @@ def _line(session: Session, it: Seat) -> dict[str, Any]:
             session.roster.score(each, session.journal.now()).points for each in it.turns
         ),
     }
-
-
-def _without_make(text: str) -> str:
-    """Replace `make shell-…` by the terminal, because a browser has no shell with `make`."""
-    return re.sub(r"\bmake (shell)-\S+ AT=(\w+)", r"the terminal of \2", text)

@@ -303,7 +303,8 @@ def served(
         assert ready.wait(10)
         it = Served(session, keys, line.getsockname()[1], site, front, loop=loop)
         for seat in (1, 2, 3):
-            it.wait(seat, "red")
+            before = facts.get("block") and not session.roster.timetable.at
+            it.wait(seat, "prepared" if before else "red")
         yield it
     finally:
         front.stop()

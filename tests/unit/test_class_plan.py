@@ -109,8 +109,8 @@ def test_a_draw_can_be_hard_and_have_false_leads(
         (CLASS + "limits = 'cpus=all'", "limits: expected cpus=1 memory=1g pids=512"),
         (CLASS + "seat_limits = 'cpus=0.5'", "a container can use more CPUs than its seat"),
         (CLASS + "seat_disk = 'all'", "seat_disk: "),
-        (CLASS + "[draw]\ncount = 1", "expected either labs or [draw]"),
-        (CLASS.replace("labs ", "#labs "), "expected either labs or [draw]"),
+        (CLASS + "[draw]\ncount = 1", "expected one of labs, [draw] and [[block]]"),
+        (CLASS.replace("labs ", "#labs "), "expected one of labs, [draw] and [[block]]"),
         (
             CLASS.replace("labs ", "#labs ") + "[draw]\ncount = 1\ntier = 'moon'",
             "No lab is of tier moon",

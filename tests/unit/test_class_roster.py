@@ -55,7 +55,8 @@ def test_what_follows_from_the_events() -> None:
     cost = sum(rung.cost for rung in labs.load("mtu").hint[:2])
     assert (score.points, score.of) == (40 - cost - 5, 40)
     assert roster(*events, hint_cost=7).score(turn, 999.0).points == 40 - 14 - 5
-    seen = roster(*events, blind=False).score(turn, 999.0)
+    open_ = roster(*events, blind=False)
+    seen = open_.score(open_.seat(1).turn, 999.0)
     assert (seen.points, seen.of) == (10 - cost - 5, 10)
 
 

@@ -61,8 +61,43 @@ function tile(seat) {
     element("p", { class: "quiet" }, `lab ${seat.turn} of ${seat.turns} · ${minutes(seat)} · ${seat.hints} hint${seat.hints === 1 ? "" : "s"}`));
 }
 
+// The open block: its title, its clock, and how many are done. The projector has the same in large type.
+function showBlock(now) {
+  const it = now.block, next = byId("open-block");
+  byId("block").hidden = !it || now.ended;
+  if (!it) return;
+  byId("block-title").textContent = it.number ? `${it.title}` : `First block: ${it.next}`;
+  byId("block-count").textContent = !it.number ? (next ? `${it.ready} of ${it.seats} seats are ready.` : "")
+    : it.pause ? (next ? `Ready for the next block: ${it.ready} of ${it.seats}.` : "")
+    : `${it.repaired} of ${it.labs} repaired`;
+  if (!next) return;
+  if (it.number && !it.pause) byId("block-count").textContent += `, ${it.done} of ${it.seats} seats done; ready for the next block: ${it.ready}.`;
+  next.hidden = !it.next || now.ended;
+  next.textContent = it.number ? `Open the next block: ${it.next}` : `Begin: ${it.next}`;
+  byId("timetable").querySelector("tbody").replaceChildren(...now.blocks.map((one) => element("tr", { class: one.state },
+    ...[one.begins, one.title, String(one.minutes), one.labs + (one.blind ? " (blind)" : "") || one.note, one.state].map((text) => element("td", {}, text)))));
+}
+
+function blockClock() {
+  const it = told?.block;
+  if (!it) return;
+  if (it.left === null) { byId("block-clock").textContent = ""; return; }
+  const left = it.left - (it.runs ? (Date.now() - heard) / 1000 : 0);
+  byId("block-clock").textContent = left >= 0 ? `${clock(left)} left` : `${clock(-left)} over time`;
+  byId("block-clock").classList.toggle("amiss", left < 0);
+}
+
+byId("open-block")?.addEventListener("click", async (event) => {
+  const it = told.block, left = it.number && !it.pause ? ` ${it.seats - it.done} of ${it.seats} seats are not done; their labs end some minutes later.` : "";
+  if (!confirm(`${event.target.textContent}?${left}`)) return;
+  event.target.disabled = true; // a double click counts once
+  await press("/trainer/open", { block: it.number + 1 });
+  event.target.disabled = false;
+});
+
 function show(now) {
   told = now; heard = Date.now();
+  showBlock(now);
   byId("state").textContent = now.ended ? "ended" : now.paused ? "paused" : "";
   draw();
   for (const one of document.querySelectorAll("[data-class]")) {
@@ -73,6 +108,7 @@ function show(now) {
 let drawn = "";
 function draw() {
   if (!told) return;
+  blockClock();
   const table = byId("roster");
   const still = JSON.stringify(told.seats.map((seat) => ({ ...seat, seconds: 0 })));
   if (table && still === drawn) { // update only the clocks, so that no button moves under a click
