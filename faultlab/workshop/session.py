@@ -221,9 +221,10 @@ class Session:
         if seat is None or not any(turn.blind for turn in seat.turns):
             return None
         return frozenset(
-            turn.lab
+            folder.name
             for turn in seat.turns
             if turn.told(turn.blind) or (not turn.blind and turn.state in STANDING)
+            for folder in labs.loaded(turn.lab).sources
         )
 
     def parts(self, seat: Seat) -> dict[str, Part]:
