@@ -42,13 +42,14 @@ def docs(term: Terminal) -> object:
 def lessons(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
     """Yield each lesson, with the parts made again that repeat lab.toml and recorded walks."""
     from faultlab.lab import loader as labs
-    from faultlab.verify import lesson, walks
+    from faultlab.verify import curve, lesson, walks
 
     kept = walks.read(paths.root() / "docs/reliability.json")
+    curves = curve.read(paths.root() / "docs/curves.json")
     for lab_id in labs.ours():
         note(lab_id)
         lab = labs.load(lab_id)
-        yield lab.folder / "README.md", lesson.rendered(lab, kept)
+        yield lab.folder / "README.md", lesson.rendered(lab, kept, curves)
 
 
 def pages(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:

@@ -2,11 +2,12 @@
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from faultlab.lab.model import Lab, Step
 from faultlab.run.phase import cheat
 from faultlab.verify import proof
+from faultlab.verify.curve import Curve, said
 from faultlab.verify.walks import Walks
 
 _WRAP = textwrap.TextWrapper(80, subsequent_indent="   ", break_on_hyphens=False)
@@ -14,10 +15,15 @@ _END = "<!-- end -->"
 _PART = r"<!-- {0} -->\n(?:(?:(?!<!-- )[\s\S])*<!-- end -->\n)?"
 
 
-def rendered(lab: Lab, kept: Walks) -> str:
-    """Return the lesson of a lab with the commands of its fix and its wrong turns made again."""
+def rendered(lab: Lab, kept: Walks, curves: Sequence[Curve] = ()) -> str:
+    """Return the lesson of a lab with the commands of its fix and its wrong turns made again.
+
+    And, where its curve is known, with the sentence that says how much of the fault is too much.
+    """
     text = lab.lesson
-    for name, lines in (("fix", _fix(lab)), ("wrong turns", _wrong_turns(lab, kept))):
+    parts = [("fix", _fix(lab)), ("wrong turns", _wrong_turns(lab, kept))]
+    parts += [("dose", _dose(curve)) for curve in curves if curve.lab == lab.id]
+    for name, lines in parts:
         whole = "\n".join([f"<!-- {name} -->", *lines, f"{_END}\n"])
         text = re.sub(_PART.format(name), whole.replace("\\", r"\\"), text)
     return text
@@ -33,6 +39,12 @@ def _fix(lab: Lab) -> Iterator[str]:
             yield f"# fault {number}"
         yield from map(typed, fix)
     yield "```"
+
+
+def _dose(curve: Curve) -> Iterator[str]:
+    """Yield what users feel of the doses of a fault, with a link to its curve."""
+    link = f"[The curve](../../docs/curves.md#{curve.lab})."
+    yield from textwrap.wrap(f"How much is too much? {said(curve)} {link}", 80)
 
 
 def _wrong_turns(lab: Lab, kept: Walks) -> Iterator[str]:

@@ -17,7 +17,7 @@ from faultlab.cli import main as cli
 from faultlab.cli.main import VERBS
 from faultlab.lab import loader as labs
 from faultlab.learn.hints import as_typed
-from faultlab.verify import transcript
+from faultlab.verify import curve, transcript
 from tests.unit.conftest import REPO, Run
 
 MAKE = ["lab", "shell", "use", "hint", "check", "fix", "debrief", "reset", "down", "verify"]
@@ -62,9 +62,11 @@ def test_what_a_command_makes_is_as_it_makes_it(name: str) -> None:
 def test_a_lesson_says_what_lab_toml_says() -> None:
     """Otherwise: make docs."""
     made = dict(author.lessons(lambda _: None))
+    curves = {each.lab for each in curve.read(REPO / "docs/curves.json")}
     assert [file.parent.name for file, text in made.items() if file.read_text() != text] == []
     for file, text in made.items():
         parts = ["wrong turns"] if labs.load(file.parent.name).control else ["fix", "wrong turns"]
+        parts += ["dose"] * (file.parent.name in curves)
         assert all(f"<!-- {part} -->" in text for part in parts), file
 
 
