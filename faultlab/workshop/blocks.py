@@ -38,7 +38,7 @@ def advice(roster: Roster, seat: Seat, now: float) -> str:
         when = f"in {minutes(max(1, round(left / 60)))}" if left > 0 else "in a moment"
         return f"Now: {table.now.title}. This lab ends {when}; what you have reached counts."
     done = _is_done(turn) and not roster.can_go_on(seat)
-    if done and turn.told(turn.blind) and table.next and roster.following(seat) is not None:
+    if done and turn.told and table.next and roster.following(seat) is not None:
         return f"You are done with this block. The next one is: {table.next.title}."
     return ""
 
@@ -98,7 +98,7 @@ def what(block: Block) -> str:
 
 
 def _is_done(turn: Turn) -> bool:
-    return turn.state == "over" or turn.told(turn.blind)
+    return turn.state == "over" or turn.told
 
 
 def _is_ready(roster: Roster, seat: Seat) -> bool:

@@ -105,10 +105,11 @@ class Turn:
         """Yield the numbers of the hints that can be next, for what the last check found."""
         return hints.possible(labs.loaded(self.lab), self.hints, self.faults_gone)
 
-    def known(self, blind: bool) -> str:
-        """Return the lab as a trainer sees it: its id, after what its seat calls it."""
+    @property
+    def known(self) -> str:
+        """The lab as a trainer sees it: its id, after what its seat calls it."""
         lab = labs.loaded(self.lab)
-        return lab.id if blind else lab.both_names
+        return lab.id if self.blind else lab.both_names
 
     def stop(self, now: float) -> None:
         """Stop the turn's clock."""
@@ -122,15 +123,17 @@ class Turn:
         """Count a repair that is not looked at again any more."""
         self.state, self.again = "green" if self.state == "amber" else self.state, None
 
-    def may_read(self, blind: bool) -> bool:
+    @property
+    def readable(self) -> bool:
         """Return whether the lesson is open: where labs are named, also before the later look."""
-        return self.told(blind) or (self.state == "amber" and not blind)
+        return self.told or (self.state == "amber" and not self.blind)
 
-    def told(self, blind: bool) -> bool:
+    @property
+    def told(self) -> bool:
         """Return whether nothing is hidden from the learner any more."""
         if self.gave_up:
             return True
-        return self.state == "green" and (bool(self.answers) or not blind)
+        return self.state == "green" and (bool(self.answers) or not self.blind)
 
 
 @dataclass

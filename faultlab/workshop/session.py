@@ -173,7 +173,7 @@ class Session:
         turn, behind = seat.turn, self.roster.is_behind(seat)
         if turn.state == "amber" and not behind:
             raise BadInput("The next lab comes after this one was looked at again.")
-        if not (turn.told(turn.blind) or turn.state == "failed" or behind):
+        if not (turn.told or turn.state == "failed" or behind):
             raise BadInput("Finish this lab first: its debrief is not open yet.")
         self.next(seat)
 
@@ -223,7 +223,7 @@ class Session:
         return frozenset(
             folder.name
             for turn in seat.turns
-            if turn.told(turn.blind) or (not turn.blind and turn.state in STANDING)
+            if turn.told or (not turn.blind and turn.state in STANDING)
             for folder in labs.loaded(turn.lab).sources
         )
 
@@ -346,7 +346,7 @@ class Session:
         an unknown word, CannotRun if it is too late.
         """
         self._must_be(seat, "red", "amber", "green")
-        if seat.turn.told(seat.turn.blind):  # after the debrief has opened
+        if seat.turn.told:  # after the debrief has opened
             raise CannotRun("The solution has already been shown.")
         first, *more = [mystery.answered(*fault) for fault in faults]
         facts: dict[str, Any] = {"also": more} if more else {}

@@ -99,7 +99,7 @@ def status(term: Terminal, file: str) -> Roll:
     rows = []
     for seat in roster.seats:
         turn = seat.turn
-        lab = f"{turn.known(plan.blind)} ({seat.at + 1} of {len(seat.turns)})"
+        lab = f"{turn.known} ({seat.at + 1} of {len(seat.turns)})"
         minutes = f"{turn.seconds(now) / 60:.0f}"
         state = WORDS[turn.state]
         counts = map(str, (turn.checks, len(turn.hints), len(turn.answers)))

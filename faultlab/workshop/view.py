@@ -23,7 +23,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
     shown, standing = turn.up, turn.state in STANDING
-    told = turn.may_read(turn.blind)
+    told = turn.readable
     opened = session.roster.timetable.has_opened(turn.block)  # its block
     open_ = not turn.blind and opened and turn.state in ("starting", *STANDING)
     kept = turn.state == "failed" and turn.blind and turn.why != DISK_FULL
@@ -96,7 +96,7 @@ def _success(session: Session, it: Seat) -> dict[str, Any] | None:
     turn, now = it.turn, session.journal.now()
     if turn.state not in ("amber", "green") or turn.gave_up:
         return None
-    score = session.roster.score(turn, now) if turn.told(turn.blind) else None
+    score = session.roster.score(turn, now) if turn.told else None
     rows = changes.between(turn.first or turn.began, turn.findings)
     return {
         "seconds": turn.seconds(now),
@@ -168,7 +168,7 @@ def roster(session: Session) -> dict[str, Any]:
         return {
             **_line(session, it),
             "name": it.name,
-            "lab": it.turn.known(session.plan.blind),
+            "lab": it.turn.known,
             "doing": session.doing.get(it.number, ""),
             "why": it.turn.why,
             "ended": session.ended(it),
@@ -194,7 +194,7 @@ def projector(session: Session) -> dict[str, Any]:
 
 def _line(session: Session, it: Seat) -> dict[str, Any]:
     turn = it.turn
-    asked = turn.state == "green" and not turn.told(turn.blind)
+    asked = turn.state == "green" and not turn.told
     return {
         "seat": it.number,
         "turn": it.at + 1,

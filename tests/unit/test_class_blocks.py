@@ -373,6 +373,13 @@ def test_an_end_removes_what_was_prepared(day: Served) -> None:
     ]
 
 
+def test_the_trainer_sees_what_a_seat_calls_its_lab_in_each_block(day: Served) -> None:
+    opened(day, 1)
+    (seat, *_) = view.roster(day.session)["seats"]
+    assert seat["lab"] == "p02 mtu"
+    assert day.session.roster.seat(1).turns[-1].known == "somaxconn", "its block is blind"
+
+
 def test_the_lessons_of_a_blind_block_cannot_be_read_before(day: Served) -> None:
     opened(day, 1)
     assert day.session.lessons(day.session.roster.seat(1)) == frozenset({"mtu"})

@@ -50,7 +50,7 @@ def test_what_follows_from_the_events() -> None:
     turn = seat.turn
     assert (turn.state, turn.checks, turn.hints, len(turn.answers)) == ("green", 2, [1, 2], 2)
     assert turn.seconds(999.0) == 110  # of 210, less the pause
-    assert turn.told(blind=True)
+    assert turn.told
     score = roster(*events).score(turn, 999.0)
     cost = sum(rung.cost for rung in labs.load("mtu").hint[:2])
     assert (score.points, score.of) == (40 - cost - 5, 40)
@@ -102,11 +102,11 @@ def test_green_without_an_answer_is_not_told_yet() -> None:
         (0.0, "ready", one),
         (9.0, "checked", {**one, "fixed": True, "findings": []}),
     ]
-    assert not roster(*green).seat(1).turn.told(blind=True)
-    assert roster(*green).seat(1).turn.told(blind=False)
+    assert not roster(*green).seat(1).turn.told
+    assert roster(*green, blind=False).seat(1).turn.told
     gave_up = roster(*green, (10.0, "gave up", one))
     assert gave_up.seat(1).turn.state == "green"
-    assert gave_up.seat(1).turn.told(blind=True)
+    assert gave_up.seat(1).turn.told
     assert gave_up.score(gave_up.seat(1).turn, 10.0).points == 0
 
 
@@ -122,7 +122,7 @@ def test_who_was_told_and_begins_anew_has_been_told() -> None:
     one = {"seat": 1}
     events: list[Happened] = [(0.0, "ready", one), (9.0, "gave up", one), (10.0, "starting", one)]
     found = roster(*events, (20.0, "ready", one))
-    assert found.seat(1).turn.told(blind=True)
+    assert found.seat(1).turn.told
     found.apply({"t": 30.0, "event": "checked", "seat": 1, "fixed": True, "findings": []})
     found.apply({"t": 31.0, "event": "answered", "seat": 1, "answer": RIGHT})
     assert found.score(found.seat(1).turn, 40.0).points == 30  # none for the repair
@@ -216,7 +216,7 @@ def test_a_disk_that_is_full_takes_no_points() -> None:
     green = roster(*begun, (9.0, "checked", fixed), (20.0, "disk full", one))
     turn = green.seat(1).turn
     assert (turn.state, turn.up, turn.why) == ("green", False, DISK_FULL)
-    assert (green.score(turn, 30.0).points, turn.told(blind=True)) == (40, True)
+    assert (green.score(turn, 30.0).points, turn.told) == (40, True)
     green.apply({"t": 40.0, "event": "starting", "seat": 1})
     green.apply({"t": 41.0, "event": "ready", "seat": 1})
     assert (green.seat(1).turn.state, green.seat(1).turn.up) == ("red", True)
