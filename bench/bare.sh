@@ -21,13 +21,14 @@ up() {
     docker run "${machine_flags[@]}" --name "$name-client" --hostname client \
         --sysctl net.ipv4.ip_local_port_range="1024 65535" --sysctl net.ipv4.tcp_tw_reuse=1 \
         --sysctl net.ipv4.tcp_max_tw_buckets=100 "$machine" >/dev/null
+    docker run "${machine_flags[@]}" --name "$name-user" --hostname user "$machine" >/dev/null
     docker run "${machine_flags[@]}" --name "$name-web" --hostname web --network-alias web \
         "${files[@]}" "$machine" >/dev/null
     local joined=(-d "${label[@]}" --network "container:$name-web" --pid "container:$name-web"
         "${files[@]}")
     docker run "${joined[@]}" --name "$name-nginx" "$nginx" >/dev/null
     docker run "${joined[@]}" --name "$name-php-fpm" "$php" >/dev/null
-    pids=$(docker inspect -f '{{.State.Pid}}' "$name-client" "$name-web")
+    pids=$(docker inspect -f '{{.State.Pid}}' "$name-client" "$name-user" "$name-web")
     docker run --rm "${label[@]}" --network none --pid host --cap-add SYS_ADMIN \
         --cap-add SYS_PTRACE --cap-add NET_ADMIN --security-opt apparmor=unconfined "$machine" sh -ec "
         for pid in ${pids//$'\n'/ }; do
@@ -38,6 +39,7 @@ up() {
     until docker exec "$name-nginx" curl -fsSo /dev/null http://127.0.0.1/health; do sleep 0.03; done
     until docker exec "$name-php-fpm" /usr/local/bin/health; do sleep 0.03; done
     look 0
+    responses && responses && responses
     docker exec "$name-web" ip link set dev eth0 mtu 100
     look 28
 }
@@ -45,10 +47,20 @@ up() {
 # $1: the exit code that curl must have
 look() {
     local code=0
-    docker exec "$name-client" hping3 -S -p 80 -c 5 -i u100000 "$name-web" 2>&1 |
+    docker exec "$name-user" hping3 -S -p 80 -c 5 -i u100000 "$name-web" 2>&1 |
         grep ' 0% packet loss' >/dev/null
-    docker exec "$name-client" curl -sSo /dev/null --max-time 3 "http://web/" 2>/dev/null || code=$?
+    docker exec "$name-user" curl -sSo /dev/null --max-time 3 "http://web/" 2>/dev/null || code=$?
     [[ $code == "$1" ]]
+}
+
+# Twenty users at once, each of whom must get the same page.
+responses() {
+    local pages
+    # shellcheck disable=SC2016  # words of the shell there
+    pages=$(docker exec "$name-user" sh -ec 'cd "$(mktemp -d)"
+        curl -sfZ --parallel-immediate --max-time 3 -o "#1" "http://web/?visit=[1-20]"
+        sha256sum * | cut -c1-64 | sort | uniq -c')
+    [[ $pages =~ ^\ *20\ [0-9a-f]+$ ]]
 }
 
 down() {

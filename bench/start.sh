@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C # a comma in EPOCHREALTIME is no number to awk
+unset PYTHONDONTWRITEBYTECODE # without its cache, each command compiles all modules first
 
 pairs=${1:-5}
 setup/setup.sh
