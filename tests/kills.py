@@ -3,6 +3,7 @@
 Usage: python -m tests.kills --count 50 [--seed 1] [--verbs start,check] [--state FILE]
 
 The same command goes on where the last one ended; `--count` is the number of kills of this piece.
+What was seen is kept in docs/kills.jsonl, so that any clone can go on.
 Each command is first run to its end, to learn how long it takes. The moment of a kill is drawn from
 the seed and the number of the kill, over this time. What is killed is the process group that was
 started here. Nothing else of ours may be up. `python -m tests.safety FILE` writes the page.
@@ -330,7 +331,7 @@ def main() -> int:
     wanted.add_argument("--count", type=int, default=50)
     wanted.add_argument("--seed", type=int, default=1)
     wanted.add_argument("--verbs", default="", metavar="VERB,VERB")
-    wanted.add_argument("--state", type=Path, default=paths.runs() / "kills.jsonl")
+    wanted.add_argument("--state", type=Path, default=paths.root() / "docs/kills.jsonl")
     asked = wanted.parse_args()
     verbs = chosen(asked.verbs)
     pieces.needs_root()

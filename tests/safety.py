@@ -1,6 +1,6 @@
 """Safety: docs/safety.md says what the soak and the kills have shown.
 
-Usage: python -m tests.safety [runs/kills.jsonl] [runs/soak.jsonl]
+Usage: python -m tests.safety [docs/kills.jsonl] [runs/soak.jsonl]
 
 A file of `python -m tests.kills` or `python -m tests.soak` is read, and its figures go to
 docs/kills.json or docs/soak.json. The page is made from these two alone, so that without a file it
@@ -35,7 +35,7 @@ COMMANDS = """\
 ```console
 $ .venv/bin/python -m tests.kills --count 50 --seed 1                       # again and again
 $ .venv/bin/python -m tests.soak --hours 6 --seats 8 --seed 1 --piece 20m   # until it ends
-$ .venv/bin/python -m tests.safety runs/kills.jsonl runs/soak.jsonl         # makes this part
+$ .venv/bin/python -m tests.safety docs/kills.jsonl runs/soak.jsonl         # makes this part
 ```
 
 Each command needs root and a machine with nothing else of ours, and goes on where it was cut off.
