@@ -6,6 +6,8 @@ import io
 import re
 import tarfile
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from docker.errors import APIError, DockerException
 
 from faultlab.core.errors import CannotRun
+from faultlab.engine.contract import Say
 from faultlab.engine.docker import build
 from faultlab.engine.docker.connection import Docker
 from faultlab.lab import images
@@ -216,3 +219,37 @@ def test_a_failed_build_says_why(printed: list[str], says: str, tmp_path: Path) 
         )
     assert caught.value.message.endswith(says)
     assert not [line for line in said if "\x1b" in line or not line]
+
+
+def test_images_are_built_side_by_side() -> None:
+    """Each waits for the other, so one after the other they would never end."""
+    both = threading.Barrier(2, timeout=10)
+    said: list[str] = []
+
+    def made(name: str, say: Say, _: bool) -> None:
+        both.wait()
+        say(name)
+
+    build.at_once([(name, said.append) for name in ("nginx", "mysql")], made, False)
+    assert sorted(said) == ["mysql", "nginx"]
+
+
+def test_a_build_that_fails_ends_the_others() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def made(name: str, say: Say, _: bool) -> None:
+        if name == "nginx":
+            assert begun.wait(10)
+            raise CannotRun("Building the image nginx failed: no space", "faultlab doctor")
+        try:
+            for _line in range(1000):
+                say("unpacking")
+                begun.set()
+                time.sleep(0.01)
+        except CannotRun:
+            ended.set()
+            raise
+
+    with pytest.raises(CannotRun, match="nginx failed: no space"):
+        build.at_once([(name, lambda _: None) for name in ("mysql", "nginx")], made, False)
+    assert ended.is_set()

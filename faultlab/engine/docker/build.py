@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +32,8 @@ _BASE_SOURCE = f"faultlab/{_SUITE}:latest"
 # debian:bookworm-20260918-slim, for all processors.
 # Source: https://github.com/docker-library/repo-info, repos/debian/remote
 _PINNED = "debian@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"
+# While one image downloads its packages, another one unpacks its own.
+_AT_ONCE = 3
 # On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it cannot.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 
@@ -66,8 +70,11 @@ class DockerImages(Images):
         if not self.missing(wanted):
             return
         with lock.hold("images", "images", wait=True):
-            for name in self.missing(wanted):
-                self._build(name, lambda line, name=name: say(f"image {name}: {line}"), network)  # type: ignore[misc]
+            others = self.missing(wanted)
+            if BASE in others:
+                others.remove(BASE)
+                self._build(BASE, _of(BASE, say), network)
+            at_once([(name, _of(name, say)) for name in others], self._build, network)
 
     def _build(self, name: str, say: Say, network: bool) -> None:
         # A tool's folder is given by its path; a collection was trusted when it was added.
@@ -95,6 +102,37 @@ class DockerImages(Images):
                 with suppress(docker.errors.APIError):
                     self._docker.client.images.remove(_PINNED)
         return have
+
+
+def _of(name: str, say: Say) -> Say:
+    """Return what says of which image a line is."""
+    return lambda line: say(f"image {name}: {line}")
+
+
+def at_once(
+    builds: Sequence[tuple[str, Say]], build: Callable[[str, Say, bool], None], network: bool
+) -> None:
+    """Build several at a time. If one fails, or at Ctrl-C, the others end at their next line."""
+    over, speaking = threading.Event(), threading.Lock()
+
+    def one(name: str, say: Say) -> None:
+        def heard(line: str) -> None:
+            if over.is_set():
+                raise CannotRun("The build was ended.", "make ready")
+            with speaking:
+                say(line)
+
+        build(name, heard, network)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        running = [pool.submit(one, *its) for its in builds]
+        try:
+            for ended in as_completed(running):
+                ended.result()
+        except BaseException:
+            over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _build_base(on: Docker, say: Say) -> None:
