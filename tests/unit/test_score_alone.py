@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import subprocess
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -156,11 +157,13 @@ class Repairing(FakeEngine):
 
     given = ""  # the processors of the newest program
     files = b""
+    words: Sequence[str] = ()  # of its command
 
     @contextmanager
     def process(self, program: Program) -> Iterator[Process]:
         """Run an `echo`, and see which processors the program has."""
         self.given, self.files = program.cpus, program.files or b""
+        self.words = program.command
         if program.command[-1] == "repairs":
             self.stacks_up[program.stack].network.mtu = 1500
         yield FakeProcess(f"{program.command[-1]}\n".encode())
@@ -202,6 +205,7 @@ class TestStack:
         made = list(Alone(engine, **{**usual, **how}).trials(look, wanted))
         assert not engine.stacks_up
         self.given, self.ran, self.files = engine.given, engine.ran, engine.files
+        self.words = engine.words
         return made
 
     @pytest.fixture(autouse=True)
@@ -226,6 +230,14 @@ class TestStack:
         with tarfile.open(fileobj=io.BytesIO(self.files)) as tar:
             content = tar.extractfile("etc/urls")
             assert content is not None and content.read().decode() == pages
+
+    def test_a_prober_is_told_where_they_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The name of the file is in a variable; a tool that reads a recording has neither."""
+        monkeypatch.setattr(recording, "span", lambda *_: {})
+        self.examined([tool("probes", command='echo "$URLS"')], HEALTHY)
+        assert subprocess.check_output(self.words, text=True, timeout=20) == "/etc/urls\n"
+        self.examined([tool("reads", replay='echo "$URLS"')], HEALTHY)
+        assert subprocess.check_output(self.words, text=True, timeout=20) == "\n"
 
     @pytest.mark.parametrize("phase", [*PHASES, *setups.FLOORS])
     @pytest.mark.parametrize("felt", [True, False])
