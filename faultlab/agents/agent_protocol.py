@@ -116,6 +116,7 @@ class Wire:
         if asked.usage:
             said = asked.usage.model_dump(exclude_none=True)
             self.usage = self.usage.model_copy(update=said)
+            session.trajectory.add("usage", **said)
         return {}
 
 

@@ -159,6 +159,9 @@ def _facts(verdict: Verdict, usage: Usage) -> results.AgentTrial:
         "seconds": verdict.seconds,
         "tokens": usage.tokens,
         "cost": usage.cost,
+        "waited": verdict.waited,
+        "visits": verdict.visits,
+        "visits_lost": verdict.visits_lost,
     }
     if usage.model:
         found["model"] = usage.model

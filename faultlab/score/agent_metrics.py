@@ -1,8 +1,10 @@
 """Agent metrics: what they repaired, what they named, and what that took, from their trials."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import comb
+from statistics import fmean
 from typing import Literal
 
 from faultlab.core.statistics import Share, median
@@ -17,6 +19,18 @@ Counted = Literal["commands", "seconds", "tokens", "cost"]
 
 
 @dataclass(frozen=True)
+class Again:
+    """`tries` at each lab's fault: the percent of labs that one of them repairs, and that all do.
+
+    Both are means over labs, estimated from all trials (pass@k of Chen et al., 2021, and pass^k).
+    """
+
+    tries: int
+    one: float
+    all: float
+
+
+@dataclass(frozen=True)
 class AgentRow:
     """One agent. Shares are of its looks at a fault, `false` of the other ones.
 
@@ -24,6 +38,9 @@ class AgentRow:
     `seconds`, `tokens`, `cost`: medians of a look; None if its harness does not know them.
     `errors`: looks that ended with an error of ours. `aborted`: of the looks with a result, those
     in which it ended a machine, and repaired nothing so. `lost`: of all, those with our errors.
+    `unserved`: of the visits of the users while it worked at a fault, those that were not served;
+    `harmed`: the same where nothing was wrong. `again`: what more tries at a lab give. `models`:
+    those that have answered it, as it says.
     """
 
     tool: str
@@ -38,6 +55,10 @@ class AgentRow:
     errors: int
     aborted: Share
     lost: Share
+    unserved: Share
+    harmed: Share
+    again: list[Again]
+    models: list[str]
 
 
 def rows(kept: Results) -> list[AgentRow]:
@@ -83,6 +104,7 @@ def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
     ill = [(labs.loaded(t.lab), t.diagnosis) for t in told if t.diagnosis and metrics.has_fault(t)]
     well = [t.alarm for t in told if not metrics.has_fault(t)]
     facts = [t.agent for t in told if t.agent]
+    visits = [(t.agent, metrics.has_fault(t)) for t in told if t.agent]
     tried = [t.agent["repaired"] for t in told if t.agent and metrics.has_fault(t)]
     known = [bool(each) for each in tried if each is not None]
     return AgentRow(
@@ -98,7 +120,31 @@ def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
         errors=(errors := sum(t.kind == "unknown" for t in trials)),
         aborted=Share(len(facts), sum(bool(each.get("aborted")) for each in facts)),
         lost=Share(len(trials) if facts or errors else 0, errors),
+        unserved=_lost(its for its, fault in visits if fault),
+        harmed=_lost(its for its, fault in visits if not fault),
+        again=[] if tool == results.CHEATER else _again(told),
+        models=sorted({its["model"] for its in facts if "model" in its}),
     )
+
+
+def _lost(facts: Iterable[AgentTrial]) -> Share:
+    counted = [(its.get("visits", 0), its.get("visits_lost", 0)) for its in facts]
+    return Share(sum(of for of, _ in counted), sum(lost for _, lost in counted))
+
+
+def _again(told: Sequence[Trial]) -> list[Again]:
+    """Return what 1, 2, … tries give, up to as many as each lab had."""
+    tries = {
+        lab: [bool(t.agent["repaired"]) for t in its if t.agent and t.agent["repaired"] is not None]
+        for lab, its in metrics.grouped(filter(metrics.has_fault, told), lambda t: t.lab).items()
+    }
+    known = [(len(each), sum(each)) for each in tries.values() if each]
+    found = []
+    for k in range(1, min((n for n, _ in known), default=0) + 1):
+        one = [1 - comb(n - right, k) / comb(n, k) for n, right in known]
+        every = [comb(right, k) / comb(n, k) for n, right in known]
+        found.append(Again(k, round(100 * fmean(one), 1), round(100 * fmean(every), 1)))
+    return found
 
 
 def _median(facts: Sequence[AgentTrial], key: Counted) -> float | None:

@@ -41,7 +41,8 @@ class AgentTrial(TypedDict):
     `repaired`: the lab's check says yes after it. `cost` in US dollars. `later`: the minutes after
     which that was looked at again. `aborted`: by whom the trial was, if a machine ended in it.
     `model`: the name and version of its model, as the agent says. `decoys`: those that it took for
-    the fault. Other keys are kept.
+    the fault. `waited`: its seconds in checks, which are not in `seconds`. `visits`: how often the
+    users came while it worked; `visits_lost`: how often they were not served. Other keys are kept.
     """
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
@@ -55,6 +56,9 @@ class AgentTrial(TypedDict):
     later: NotRequired[float]
     aborted: NotRequired[str]
     decoys: NotRequired[list[str]]
+    waited: NotRequired[float]
+    visits: NotRequired[int]
+    visits_lost: NotRequired[int]
 
 
 @dataclass(frozen=True)

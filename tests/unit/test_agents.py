@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -24,6 +26,7 @@ from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
 from faultlab.agents.command import Output
 from faultlab.agents.session import Checked, Lost, Session
+from faultlab.agents.trajectory import Trajectory
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
@@ -61,6 +64,11 @@ def opened(
     yield begin
     for one in opened:
         one.__exit__(None, None, None)
+
+
+def dies(_stack: object) -> Any:
+    """Fail as a look does whose daemon is down."""
+    raise CannotRun("nginx is not running any more.")
 
 
 class TestSession:
@@ -177,6 +185,58 @@ class TestSession:
         assert its.check().fixed
         done = its.finish()
         assert its._ended is not None and done.seconds <= its._ended - its._began - 0.5
+        assert done.waited >= 0.5
+
+    def test_the_whole_of_it_is_kept(self, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each request and its answer; run.json says only how much a command has printed."""
+        its = opened()
+        its.run("web", "echo well")
+        with monkeypatch.context() as without_mkdir:
+            without_mkdir.setattr(its, "run", lambda *_: Output(0, "", ""))
+            its.write_file("web", "/tmp/a", b"text")
+        its.diagnose(**TRUTH)
+        its.check()
+        wire = agent_protocol.Wire(its, time.monotonic() + 60)
+        wire.answer(b'{"usage": {"tokens": 7, "model": "larch-2"}}\n')
+        lines = [json.loads(line) for line in its.trajectory.file.read_text().splitlines()]
+        assert [line["did"] for line in lines] == [
+            *("ticket", "run", "write", "diagnose", "check", "usage")
+        ]
+        assert lines[0]["ticket"] == its.ticket
+        assert (lines[1]["command"], lines[1]["out"], lines[1]["code"]) == (
+            "echo well",
+            "well\n",
+            0,
+        )
+        assert (lines[2]["path"], lines[2]["content"]) == ("/tmp/a", "text")
+        assert lines[3]["cause"] == "mtu" and not lines[4]["fixed"] and lines[4]["says"]
+        assert lines[5]["model"] == "larch-2"
+        assert its.trajectory.file == its._run.record.folder / "trajectory.jsonl"
+
+    def test_a_long_trajectory_says_where_it_ends(self, tmp_path: Path) -> None:
+        kept = Trajectory(tmp_path, most=400)
+        for _ in range(9):
+            kept.add("run", command="\ud800" + "x" * 99)
+        lines = [json.loads(line)["did"] for line in kept.file.read_text().splitlines()]
+        assert lines == ["run", "run", "no more is kept"]
+
+    def test_users_who_are_not_served_meanwhile_are_counted(
+        self, opened: Opened, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(session, "traffic", lambda *_: nullcontext())
+        its = opened()
+        its.visit()
+        its.run("web", FIX)
+        its.visit()
+        done = its.finish()
+        its.visit()  # it has ended
+        assert (done.visits, done.visits_lost) == (2, 1)
+        its = opened(HEALTHY, 8)
+        its.visit()
+        its._run.check = replace(its._run.check, look=wraps(its._run.check.look)(dies))
+        with pytest.raises(CannotRun):
+            its.visit()
+        assert its._visits == [True, False]
 
     def test_a_machine_that_the_agent_starts_again_ends_the_session(self, opened: Opened) -> None:
         its = opened()
@@ -264,14 +324,10 @@ class TestSession:
         self, opened: Opened, engine: FakeEngine
     ) -> None:
         its = opened()
-
-        @wraps(its._run.check.look)  # its type is that of the readings
-        def dies(_stack: object) -> Any:
-            raise CannotRun("nginx is not running any more.")
-
         its.diagnose("none", "none", "none")
         engine.end("nginx")
-        its._run.check = replace(its._run.check, may_stop=("nginx",), look=dies)
+        look = wraps(its._run.check.look)(dies)
+        its._run.check = replace(its._run.check, may_stop=("nginx",), look=look)
         says = "nginx has ended (exit code 137); its users get nothing."
         assert its.check() == Checked(False, [says]) and not its.finish().repaired
 
@@ -572,7 +628,10 @@ class TestExam:
         made = exam._trial(FakeEngine(), case, 3, ("a", "b"))
         assert made.agent is not None and made.diagnosis is not None
         assert (made.agent["repaired"], made.diagnosis.causes) == (repaired, causes)
-        assert made.agent.keys() == {"repaired", "commands", "seconds", "tokens", "cost"}
+        assert made.agent.keys() == {
+            *("repaired", "commands", "seconds", "tokens", "cost"),
+            *("waited", "visits", "visits_lost"),
+        }
         Results(tmp_path / "r.json", tools={name: {"title": "x"}}).add([made])
         assert results.read(tmp_path / "r.json").trials[made.key] == made
         exam.show(Terminal(), results.read(tmp_path / "r.json"), [name])
