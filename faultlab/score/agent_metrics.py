@@ -1,7 +1,7 @@
 """Agent metrics: what they repaired, what they named, and what that took, from their trials."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import comb
 from statistics import fmean
@@ -9,9 +9,11 @@ from typing import Literal
 
 from faultlab.core.statistics import Share, median
 from faultlab.lab import loader as labs
+from faultlab.lab.model import Lab
 from faultlab.score import baselines, metrics, results
+from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.metrics import Cell
-from faultlab.score.results import AgentTrial, Results, Trial
+from faultlab.score.results import TICKET, AgentTrial, Results, Trial
 
 LEGEND = "R repaired every time   r repaired now and then"
 
@@ -40,7 +42,8 @@ class AgentRow:
     in which it ended a machine, and repaired nothing so. `lost`: of all, those with our errors.
     `unserved`: of the visits of the users while it worked at a fault, those that were not served;
     `harmed`: the same where nothing was wrong. `again`: what more tries at a lab give. `models`:
-    those that have answered it, as it says.
+    those that have answered it, as it says. `ticket_cause`, `ticket_component`: named by the same
+    agent when it had the ticket alone, of labs with a fault.
     """
 
     tool: str
@@ -59,14 +62,16 @@ class AgentRow:
     harmed: Share
     again: list[Again]
     models: list[str]
+    ticket_cause: Share
+    ticket_component: Share
 
 
 def rows(kept: Results) -> list[AgentRow]:
     """Return a row for each agent, and then for the guesses in the same looks."""
-    agents = _looks(kept)
+    agents = kept.only(lambda trial: trial.agent is not None and kept.current(trial))
     found = []
     # A cheater makes a look for each cheat, and these are no looks of the others.
-    looks = agents.only(lambda trial: trial.tool != results.CHEATER)
+    looks = _looks(agents).only(lambda trial: trial.tool != results.CHEATER)
     for some in (agents, baselines.guesses(looks)):
         by_tool = metrics.grouped(some.trials.values(), lambda trial: trial.tool)
         found += [_row(tool, trials) for tool, trials in sorted(by_tool.items())]
@@ -95,11 +100,13 @@ def grid(kept: Results) -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _looks(kept: Results) -> Results:
-    """Return the trials of agents and labs as they are today."""
-    return kept.only(lambda trial: trial.agent is not None and kept.current(trial))
+    """Return the trials of agents as they are today, each on a stack."""
+    return kept.only(lambda t: t.agent is not None and kept.current(t) and t.phase != TICKET)
 
 
-def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
+def _row(tool: str, every: Sequence[Trial]) -> AgentRow:
+    trials = [t for t in every if t.phase != TICKET]
+    alone = [(labs.loaded(t.lab), t.diagnosis) for t in every if t.phase == TICKET and t.diagnosis]
     told = [t for t in trials if t.kind == "diagnosis"]
     ill = [(labs.loaded(t.lab), t.diagnosis) for t in told if t.diagnosis and metrics.has_fault(t)]
     well = [t.alarm for t in told if not metrics.has_fault(t)]
@@ -124,7 +131,16 @@ def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
         harmed=_lost(its for its, fault in visits if not fault),
         again=[] if tool == results.CHEATER else _again(told),
         models=sorted({its["model"] for its in facts if "model" in its}),
+        ticket_cause=Share(len(alone), sum(_named(metrics.names_cause, alone))),
+        ticket_component=Share(len(alone), sum(_named(metrics.names_component, alone))),
     )
+
+
+def _named(
+    right: Callable[[Lab, Diagnosis], bool], said: Sequence[tuple[Lab, Diagnosis]]
+) -> list[bool]:
+    """Return for each diagnosis whether it is right; one that names nothing is not."""
+    return [each.alarm and right(lab, each) for lab, each in said]
 
 
 def _lost(facts: Iterable[AgentTrial]) -> Share:

@@ -29,6 +29,7 @@ Way = Literal["alone", "crowd"]
 ALONE: Way = "alone"
 CROWD: Way = "crowd"
 CHEATER = "cheater"  # the agent that tries each cheat of a lab
+TICKET = "ticket"  # the phase of a trial in which an agent had the ticket of a lab and no stack
 Key = tuple[str, str, str, int, Way]  # tool, lab, phase, number, way
 
 # Left out of the file if a trial does not have them.

@@ -232,6 +232,16 @@ def _agents(kept: Results) -> Table:
 def _more_of_agents(found: Sequence[AgentRow]) -> Iterator[tuple[str, str, list[Cell]]]:
     """Yield the columns that only some files have figures for, each with its sentence."""
     yield (
+        "cause by the ticket alone",
+        " By the ticket alone: what the agent named without any machine.",
+        [each.ticket_cause for each in found],
+    )
+    yield (
+        "component by the ticket alone",
+        "",
+        [each.ticket_component for each in found],
+    )
+    yield (
         "visits lost",
         " Visits lost are those of users who were not served while the agent worked at a fault.",
         [each.unserved for each in found],

@@ -28,13 +28,15 @@ from faultlab.agents.command import Output
 from faultlab.agents.session import Checked, Lost, Session
 from faultlab.agents.trajectory import Trajectory
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab import loader as labs
+from faultlab.run import placement
 from faultlab.run.phase import CHECK, FAULTY, FIXED, HEALTHY, LATER, PHASES, Phase
 from faultlab.run.record import Record
-from faultlab.score import agent_metrics, results
+from faultlab.score import agent_metrics, results, tables
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import Results, Trial
 from tests.unit.conftest import REPO, Project
@@ -687,6 +689,63 @@ class TestExam:
         row = agent_metrics.rows(kept)[0]
         assert (row.repaired.text, row.aborted.text) == ("0 of 1, 0% (0 to 79)", ABORTED)
         exam.show(Terminal(), kept, ["broken"])
+
+
+BY_HEART = """
+assert (told["machines"], told["daemons"], told["host"]) == ([], [], "")
+assert "mtu" not in json.dumps(told["ticket"]).lower()
+assert "no machines" in ask(run={"machine": "web", "command": "ip link"})["error"]
+assert "no users" in ask(check={})["error"]
+ask(usage={"tokens": 5, "model": "larch-2"})
+ask(diagnose={"component": "nginx", "resource": "network", "cause": "gzip"})
+assert ask(diagnose={"component": "nginx", "resource": "network", "cause": "mtu"})["diagnosis"]
+"""
+
+
+class TestTicketOnly:
+    """An agent without machines, which needs no Docker."""
+
+    def test_what_it_names_is_beside_what_it_names_on_a_stack(
+        self, project: Project, tmp_path: Path, faultlab: Verbs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(placement, "places_of", lambda *_: pytest.fail("it asks for Docker"))
+        mine = agent(tmp_path, BY_HEART)
+        file = str(tmp_path / "r.json")
+        words = ("--labs", "mtu,healthy", "--json", file, "--ticket-only", "--repeat", "2")
+        done = faultlab("agent", str(mine.folder), *words)
+        assert done.code == 0, done.err
+        says = "mine, by the ticket alone: cause 2 of 2, 100% (34 to 100); component 2 of 2"
+        assert says in done.out
+        made = results.read(Path(file)).trials
+        assert {key[1:4] for key in made} == {("mtu", "ticket", n) for n in (1, 2)}  # no control
+        first = next(iter(made.values()))
+        assert first.agent and (first.agent["repaired"], first.agent["model"]) == (None, "larch-2")
+        (row,) = agent_metrics.rows(results.read(Path(file)))
+        assert row.ticket_cause == row.ticket_component == Share(2, 2)  # nginx is on web
+        assert (row.repaired, row.cause, row.false, row.again) == (*[Share(0, 0)] * 3, [])
+        kept = project.root / "runs/tickets/mine-mtu-1"
+        lines = (kept / "trajectory.jsonl").read_text().splitlines()
+        assert [json.loads(line)["did"] for line in lines] == [
+            *("ticket", "usage", "diagnose", "diagnose")
+        ]
+        again = faultlab("agent", str(mine.folder), *words)  # nothing is missing
+        assert again.code == 0 and "names" not in again.out.partition("agent ")[0]
+
+    def test_silence_names_nothing(self, project: Project, tmp_path: Path, faultlab: Verbs) -> None:
+        mine = agent(tmp_path, "", "true")
+        file = str(tmp_path / "r.json")
+        words = ("--labs", "mtu", "--json", file, "--ticket-only")
+        assert faultlab("agent", str(mine.folder), *words).code == 0
+        (row,) = agent_metrics.rows(results.read(Path(file)))
+        assert row.ticket_cause == row.ticket_component == Share(1, 0)
+        (table, *_) = tables.tables(results.read(Path(file)))
+        told = dict(zip(table.headings, table.rows[0], strict=True))
+        assert told["cause by the ticket alone"] == Share(1, 0)
+
+    def test_an_agent_that_knows_the_lab_has_none(self, project: Project, faultlab: Verbs) -> None:
+        done = faultlab("agent", "oracle", "--labs", "mtu", "--ticket-only")
+        assert done.code == 2
+        assert done.err.startswith("faultlab: oracle knows the labs, so its ticket tells nothing.")
 
 
 class TestFolder:
