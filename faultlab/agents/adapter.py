@@ -18,7 +18,7 @@ from typing import IO
 from faultlab.agents import host
 from faultlab.agents.agent import Agent
 from faultlab.agents.agent_protocol import Usage, Wire, listening
-from faultlab.agents.session import Session
+from faultlab.agents.ticket import Talk
 from faultlab.core import scratch
 from faultlab.core.errors import CannotRun
 
@@ -30,7 +30,7 @@ _POLL = 0.05  # seconds
 _WITH_US = '(cat <"$1" >/dev/null; kill -KILL 0) >/dev/null 2>&1 & exec sh -c "$2"'
 
 
-def work(agent: Agent, session: Session, log: Path) -> tuple[Usage, str]:
+def work(agent: Agent, session: Talk, log: Path) -> tuple[Usage, str]:
     """Let the agent work until it ends or its time is up.
 
     Return what it has used, and how it ended: empty if by itself and with success. Raises Lost or
@@ -61,14 +61,14 @@ def _ended(program: subprocess.Popen[bytes], wire: Wire) -> str:
     return f"it ended with exit code {program.returncode}" if program.returncode else ""
 
 
-def _tell(stdin: IO[bytes] | None, session: Session, seconds: float) -> None:
+def _tell(stdin: IO[bytes] | None, session: Talk, seconds: float) -> None:
     """Write the ticket, as JSON. A program that does not read it has made its choice."""
     told = {
         "case": session.case,
         "ticket": session.ticket,
         "machines": session.machines,
         "daemons": session.daemons,
-        "host": host.USAGE,
+        "host": host.USAGE if session.machines else "",
         "terms": session.terms,
         "seconds": seconds,
     }

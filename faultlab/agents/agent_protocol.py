@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from faultlab.agents.session import Session
+from faultlab.agents.ticket import Talk
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput, CannotRun, Problem
 
@@ -69,7 +69,7 @@ class Request(Strict):
 class Wire:
     """The requests of one agent in one session."""
 
-    session: Session
+    session: Talk
     until: float  # of time.monotonic: when its time is up
     usage: Usage = field(default_factory=Usage)
     trouble: Problem | None = None  # of ours, which ends the session without a result
@@ -116,6 +116,7 @@ class Wire:
         if asked.usage:
             said = asked.usage.model_dump(exclude_none=True)
             self.usage = self.usage.model_copy(update=said)
+            session.trajectory.add("usage", **said)
         return {}
 
 

@@ -5,16 +5,19 @@ format of a score, so the same card shows them.
 """
 
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from faultlab.agents import adapter, session
+from faultlab.agents import adapter, session, trajectory
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.agent_protocol import Usage
 from faultlab.agents.builtin import BUILT_IN, BuiltIn
 from faultlab.agents.session import Session, Verdict
+from faultlab.agents.ticket import TicketOnly
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun, Problem
+from faultlab.core.naming import flat
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
@@ -25,7 +28,7 @@ from faultlab.run import digest, late, placement
 from faultlab.run.phase import PHASES
 from faultlab.score import agent_metrics, metrics, results
 from faultlab.score.diagnosis import Diagnosis
-from faultlab.score.results import ALONE, Results, Trial
+from faultlab.score.results import ALONE, TICKET, Results, Trial
 
 _FILE = "agents.json"  # in runs/
 _ABOUT = ("aborted by it", "not made", "commands", "s")  # of all its trials
@@ -55,10 +58,12 @@ def examine(
     seed: int,
     json_file: str | None,
     later: float = late.MINUTES,
+    ticket_only: bool = False,
 ) -> None:
     """Examine agents, write their trials, and print what they reached. Raises CannotRun.
 
-    `later`: minutes after which a repair is looked at again; 0 for never.
+    `later`: minutes after which a repair is looked at again; 0 for never. `ticket_only`: give them
+    the tickets and no stacks, which needs no Docker.
     """
     if not names:
         raise BadInput("Name some agents.", "faultlab agent --help")
@@ -66,9 +71,15 @@ def examine(
         raise BadInput("--repeat takes a number from 1 up.", "faultlab agent --help")
     examined = [BUILT_IN.get(name) or load(name) for name in dict.fromkeys(names)]
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ours()]
+    if ticket_only and (known := [each.id for each in examined if isinstance(each, BuiltIn)]):
+        raise BadInput(f"{known[0]} knows the labs, so its ticket tells nothing.", "leave it out")
     with results.opened(json_file, _FILE, "agent") as kept:
-        places = placement.places_of(term, chosen)
-        every = cases(examined, [lab for lab in chosen if lab.id in places], repeat, seed)
+        if ticket_only:
+            places = {}
+            every = _tickets(examined, chosen, repeat, seed)
+        else:
+            places = placement.places_of(term, chosen)
+            every = cases(examined, [lab for lab in chosen if lab.id in places], repeat, seed)
         kept.tools |= {
             each.id: {"title": each.title, "digest": each.digest, "version": "", "kind": "agent"}
             for each in examined
@@ -96,6 +107,16 @@ def cases(
     return found
 
 
+def _tickets(
+    examined: Sequence[Agent | BuiltIn], chosen: Sequence[Lab], repeat: int, seed: int
+) -> list[Case]:
+    """Return the cases of the tickets of labs with a fault, in a random order."""
+    ill = [lab for lab in chosen if not lab.control]
+    found = [Case(a, lab, TICKET, n + 1) for a in examined for lab in ill for n in range(repeat)]
+    random.Random(seed).shuffle(found)
+    return found
+
+
 def _all(
     term: Terminal,
     places: dict[str, Engine],
@@ -112,7 +133,11 @@ def _all(
             continue
         with term.step("case", case.what) as step:
             try:
-                trial = _trial(places[case.lab.id], case, i, made_of, later=later, note=step.note)
+                if case.phase == TICKET:
+                    trial = _by_ticket(case, i, made_of)
+                else:
+                    engine = places[case.lab.id]
+                    trial = _trial(engine, case, i, made_of, later=later, note=step.note)
             except Exception as problem:  # the judge can break too
                 why = str(problem) if isinstance(problem, Problem) else repr(problem)
                 troubles.append(f"{case.what}: {why}")
@@ -152,6 +177,29 @@ def _trial(
         )
 
 
+def _by_ticket(case: Case, number: int, made_of: tuple[str, str]) -> Trial:
+    """Make one trial with the ticket alone. It repairs nothing, and has no commands."""
+    assert isinstance(case.agent, Agent)
+    folder = paths.runs() / "tickets" / f"{case.agent.id}-{flat(case.lab.id)}-{case.number}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / trajectory.FILE).unlink(missing_ok=True)
+    its, began = TicketOnly(case.lab, number, folder), time.monotonic()
+    usage, ended = adapter.work(case.agent, its, folder / adapter.LOG)
+    seconds = round(time.monotonic() - began, 3)
+    agent: results.AgentTrial = {  # type: ignore[typeddict-item]  # its configuration is no key
+        "repaired": None,
+        "commands": 0,
+        "seconds": seconds,
+        "tokens": usage.tokens,
+        "cost": usage.cost,
+    }
+    if usage.model:
+        agent["model"] = usage.model
+    key = case.agent.id, case.lab.id, TICKET, case.number
+    said = _said(its.answer, seconds, ended)
+    return Trial(*key, *made_of, "diagnosis", said, way=ALONE, agent=agent)
+
+
 def _facts(verdict: Verdict, usage: Usage) -> results.AgentTrial:
     found: results.AgentTrial = {  # type: ignore[typeddict-item]  # its configuration is no key
         "repaired": verdict.repaired,
@@ -159,6 +207,9 @@ def _facts(verdict: Verdict, usage: Usage) -> results.AgentTrial:
         "seconds": verdict.seconds,
         "tokens": usage.tokens,
         "cost": usage.cost,
+        "waited": verdict.waited,
+        "visits": verdict.visits,
+        "visits_lost": verdict.visits_lost,
     }
     if usage.model:
         found["model"] = usage.model
@@ -186,17 +237,22 @@ def _failed(case: Case, made_of: tuple[str, str], why: str) -> Trial:
 
 def diagnosis(its: Session, verdict: Verdict, ended: str = "") -> Diagnosis:
     """Return what an agent named in the form of a tool's diagnosis. `ended`: how it ended."""
-    answer = its.answer or {}
-    cause = answer.get("cause", NO_FAULT)
+    return _said(its.answer, verdict.seconds, ended)
+
+
+def _said(answer: dict[str, str] | None, seconds: float, ended: str) -> Diagnosis:
+    cause = answer["cause"] if answer else NO_FAULT
     evidence = [f"resource: {answer['resource']}"] if answer else []
     evidence += [ended] if ended else []
-    if cause == NO_FAULT:
-        return Diagnosis(False, evidence=evidence, seconds=verdict.seconds)
-    return Diagnosis(True, [cause], answer["component"], evidence, verdict.seconds)
+    if answer is None or cause == NO_FAULT:
+        return Diagnosis(False, evidence=evidence, seconds=seconds)
+    return Diagnosis(True, [cause], answer["component"], evidence, seconds)
 
 
 def _words(trial: Trial) -> str:
     named = ", ".join(trial.diagnosis.causes) if trial.diagnosis else ""
+    if trial.phase == TICKET:
+        return f"by the ticket alone it names {named or 'no fault'}"
     served = "are served" if trial.agent and trial.agent["repaired"] else "are not served"
     how = ", it has ended a machine" if trial.agent and trial.agent.get("aborted") else ""
     astray = trial.agent.get("decoys", []) if trial.agent else []
@@ -221,6 +277,10 @@ def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
             if row.tool in names
         ],
     )
+    for row in agent_metrics.rows(kept):
+        if row.tool in names and row.ticket_cause.of:
+            cause, where = row.ticket_cause.text, row.ticket_component.text
+            term.say(f"{row.tool}, by the ticket alone: cause {cause}; component {where}.")
 
 
 def _left_healthy(kept: Results, name: str) -> Share:

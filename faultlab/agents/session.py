@@ -17,6 +17,7 @@ from shlex import quote
 
 from faultlab.agents import host
 from faultlab.agents.command import LONGEST, NOT_RUNNING, TIMED_OUT, Command, Output, in_limits
+from faultlab.agents.trajectory import Trajectory
 from faultlab.core import archive, lock
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import case_name, stack_name
@@ -25,10 +26,11 @@ from faultlab.lab import loader as labs
 from faultlab.lab import vocabulary
 from faultlab.lab.model import NO_FAULT, Lab, Step
 from faultlab.lab.outage import Outage
+from faultlab.lab.reading import Reading
 from faultlab.learn import mystery
 from faultlab.run import late
 from faultlab.run.background_load import traffic
-from faultlab.run.phase import CHECK, FAULTY, LATER, VERDICT, Phase
+from faultlab.run.phase import CHECK, FAULTY, HEALTHY, LATER, VERDICT, Phase
 from faultlab.run.readings import sentences
 from faultlab.run.run import Run
 from faultlab.run.stack_in_phase import stack_in_phase
@@ -41,7 +43,8 @@ class Verdict:
     `repaired`: the users are served as before; if nothing was wrong, they still are. `cause`,
     `component`, `resource`: what the diagnosis names is right. No diagnosis means "nothing is
     wrong". `false_alarm`: it names a fault although nothing is wrong. `seconds`: of the agent,
-    without those in which it waited for a check.
+    without those in which it `waited` for a check. `visits`: how often the users came meanwhile;
+    `visits_lost`: how often they were not served as in a healthy lab.
     `later`: the minutes after which the users were measured again, if they were. `aborted`: by
     whom the session was, if a machine ended or was started again in it. `decoys`: those that the
     diagnosis takes for the fault.
@@ -57,6 +60,9 @@ class Verdict:
     later: float = 0.0
     aborted: str = ""
     decoys: list[str] = field(default_factory=list)
+    waited: float = 0.0
+    visits: int = 0
+    visits_lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,9 @@ class Session:
         self.daemons = list(run.lab.daemons)
         self.machines = [*run.stack, host.NAME]
         self.terms = vocabulary.answers(run.lab.collection)
+        self._visits: list[bool] = []  # whether the users were served, each time that they came
+        self.trajectory = Trajectory(run.record.folder)
+        self.trajectory.add("ticket", ticket=self.ticket, machines=self.machines)
 
     def run(self, machine: str, command: str, timeout: float = 60) -> Output:
         """Run a shell command as root, as a learner does, and keep it in the record.
@@ -139,6 +148,7 @@ class Session:
         size = len(output.out) + len(output.err)
         seconds = round(time.monotonic() - began, 3)
         self._keep(Command(machine, command[:_KEPT], output.code, seconds, size))
+        self.trajectory.add("run", machine=machine, command=command, took=seconds, **vars(output))
         return output
 
     def write_file(self, machine: str, path: str, content: bytes) -> None:
@@ -154,6 +164,8 @@ class Session:
             self._up(machine)
             raise OSError(self.aborted or problem.message) from problem
         self._keep(Command(machine, f"write {where}", 0, 0.0, len(content)))
+        text = content.decode(errors="replace")
+        self.trajectory.add("write", machine=machine, path=str(where), content=text)
 
     def diagnose(self, component: str, resource: str, cause: str) -> dict[str, str]:
         """Keep a diagnosis; the last one counts. Raises BadInput for words not in `terms`."""
@@ -162,6 +174,7 @@ class Session:
             raise BadInput("The diagnosis is final, because a check was made after it.")
         self.answer = answer
         self._run.record.event("diagnosis", **answer)
+        self.trajectory.add("diagnose", **answer)
         return answer
 
     def check(self) -> Checked:
@@ -173,7 +186,9 @@ class Session:
             raise BadInput("Say what is wrong first: a check makes the diagnosis final.")
         self._final, began = True, time.monotonic()
         try:
-            return self._measured(CHECK)
+            found = self._measured(CHECK)
+            self.trajectory.add("check", **asdict(found))
+            return found
         finally:
             self._waited += time.monotonic() - began
 
@@ -184,6 +199,7 @@ class Session:
         """
         if self._ended is None:
             self._ended = time.monotonic()
+        visits = [*self._visits]
         measured, after = self._measured(VERDICT), 0.0
         if measured.fixed and self._later:
             after = self._later
@@ -204,6 +220,9 @@ class Session:
             later=after,
             aborted=BY_THE_AGENT if self.aborted else "",
             decoys=labs.taken(self._run.lab, {answer["cause"]}),
+            waited=round(self._waited, 3),
+            visits=len(visits),
+            visits_lost=visits.count(False),
         )
         self._run.record.event("verdict", **asdict(verdict))
         return verdict
@@ -225,13 +244,19 @@ class Session:
 
     def visit(self) -> None:
         """Let the users of the lab come once. Raises CannotRun if that fails in any way."""
+        served = False
         try:
             with self._users:
-                self._run.check.look(self._run.stack)
+                felt = self._run.check.look(self._run.stack)
+            found = self._run.check.good(Reading(felt), self._run.reading(HEALTHY))
+            served = all(finding.holds for finding in found)
         except Problem:
             raise CannotRun("The users could not come.") from None
         except Exception as error:  # the agent has broken what the look reads
             raise CannotRun(f"The users could not come: {error!r}") from error
+        finally:
+            if self._ended is None:
+                self._visits.append(served)
         time.sleep(_BETWEEN)
 
     def _measured(self, phase: Phase) -> Checked:

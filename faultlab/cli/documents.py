@@ -104,6 +104,7 @@ OTHERS: dict[str, Any] = {
     "docs": ChangedFiles,
     "error": events.Failure,
     "events": events.Event,
+    "file-matrix": matrix.Document,
     "file-run": record.Facts,
     "file-score": results.Document,
     "file-reliability": walks.Document,

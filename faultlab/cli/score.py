@@ -4,7 +4,7 @@ from typing import Any
 
 from click import Choice, argument, option
 
-from faultlab.cli.verb import ENGINE, LAB, PHASE, many, verb
+from faultlab.cli.verb import ENGINE, LAB, many, verb
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 
@@ -68,7 +68,11 @@ def score(
 @verb("ss-rules mtu", "./my-tool mtu --phase healthy --json")
 @argument("tool", help="a folder in tools/, or any other (./NAME)")
 @LAB
-@PHASE
+@option(
+    "--phase",
+    type=Choice(("healthy", "faulty", "fixed")),
+    help="use a fresh stack that is healthy, faulty or fixed (one that is up, else faulty)",
+)
 @ENGINE
 @option("--network", is_flag=True, help="let the build of another person's tool use a network")
 def try_(term: Terminal, tool: str, lab: str, **how: Any) -> object:

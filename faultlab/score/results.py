@@ -29,6 +29,7 @@ Way = Literal["alone", "crowd"]
 ALONE: Way = "alone"
 CROWD: Way = "crowd"
 CHEATER = "cheater"  # the agent that tries each cheat of a lab
+TICKET = "ticket"  # the phase of a trial in which an agent had the ticket of a lab and no stack
 Key = tuple[str, str, str, int, Way]  # tool, lab, phase, number, way
 
 # Left out of the file if a trial does not have them.
@@ -41,7 +42,8 @@ class AgentTrial(TypedDict):
     `repaired`: the lab's check says yes after it. `cost` in US dollars. `later`: the minutes after
     which that was looked at again. `aborted`: by whom the trial was, if a machine ended in it.
     `model`: the name and version of its model, as the agent says. `decoys`: those that it took for
-    the fault. Other keys are kept.
+    the fault. `waited`: its seconds in checks, which are not in `seconds`. `visits`: how often the
+    users came while it worked; `visits_lost`: how often they were not served. Other keys are kept.
     """
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
@@ -55,6 +57,9 @@ class AgentTrial(TypedDict):
     later: NotRequired[float]
     aborted: NotRequired[str]
     decoys: NotRequired[list[str]]
+    waited: NotRequired[float]
+    visits: NotRequired[int]
+    visits_lost: NotRequired[int]
 
 
 @dataclass(frozen=True)

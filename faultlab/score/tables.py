@@ -12,6 +12,7 @@ from faultlab.score import (
     metrics,
     noise_baseline,
 )
+from faultlab.score.agent_metrics import AgentRow
 from faultlab.score.compare import Better
 from faultlab.score.metrics import ToolRow
 from faultlab.score.noise_baseline import ABOUT
@@ -204,13 +205,14 @@ def _place(kept: Results, tool: str) -> int:
 
 
 def _agents(kept: Results) -> Table:
+    found = agent_metrics.rows(kept)
     rows: list[list[Cell]] = [
         [
             *(each.tool, each.repaired, each.cause, each.component, each.false),
             *(number(each.commands, ".0f"), number(each.seconds), number(each.tokens, ".0f")),
             *(number(each.cost, ".2f"), each.aborted, each.lost),
         ]
-        for each in agent_metrics.rows(kept)
+        for each in found
     ]
     text = (
         "Shares of the looks at a fault; false alarms are of the other looks. Commands, seconds,"
@@ -219,7 +221,49 @@ def _agents(kept: Results) -> Table:
     )
     headings = ["agent", "repaired", "cause named", "component named", "false alarms"]
     headings += ["commands", "seconds", "tokens", "cost", "aborted by it", "not made"]
+    for title, about, cells in _more_of_agents(found):
+        if any(cell not in ("-", "") and cell != Share(0, 0) for cell in cells):
+            headings.append(title)
+            text += about
+            rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
     return Table(AGENTS, text, headings, rows)
+
+
+def _more_of_agents(found: Sequence[AgentRow]) -> Iterator[tuple[str, str, list[Cell]]]:
+    """Yield the columns that only some files have figures for, each with its sentence."""
+    yield (
+        "cause by the ticket alone",
+        " By the ticket alone: what the agent named without any machine.",
+        [each.ticket_cause for each in found],
+    )
+    yield (
+        "component by the ticket alone",
+        "",
+        [each.ticket_component for each in found],
+    )
+    yield (
+        "visits lost",
+        " Visits lost are those of users who were not served while the agent worked at a fault.",
+        [each.unserved for each in found],
+    )
+    yield (
+        "harmed",
+        " Harmed are those where nothing was wrong.",
+        [each.harmed for each in found],
+    )
+    yield (
+        "with more tries",
+        " With more tries: the share of labs that one of them repairs, and that all of them do.",
+        [_again(each) for each in found],
+    )
+    yield ("model", "", [", ".join(each.models) or "-" for each in found])
+
+
+def _again(row: AgentRow) -> str:
+    last = row.again[-1] if row.again else None
+    if last is None or last.tries == 1:
+        return "-"
+    return f"{last.tries}: {last.one:.0f}%, all {last.all:.0f}%"
 
 
 def _agents_by_lab(kept: Results) -> Table:

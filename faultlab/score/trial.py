@@ -186,9 +186,11 @@ def _running(
 ) -> Iterator[_Instance]:
     """Run the tool in a container while the body runs; `printed` gets what it prints."""
     mark = secrets.token_hex(8)
+    told = ["env", f"URLS=/{URLS}"] if inside else []
+    words = [*told, "timeout", "-k", "1", str(tool.window), "sh", "-c", command]
     program = Program(
         tool.image,
-        ["sh", "-c", _METERED, mark, "timeout", "-k", "1", str(tool.window), "sh", "-c", command],
+        ["sh", "-c", _METERED, mark, *words],
         stack,
         inside=inside,
         rights=tool.capabilities,

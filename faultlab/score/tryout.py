@@ -1,23 +1,33 @@
 """Tryout: one look of one tool at one lab: what it printed, and how that is read."""
 
-from contextlib import suppress
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from random import Random
+from typing import Any
 
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
+from faultlab.engine.contract import Engine
 from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
+from faultlab.lab.reading import Reading
 from faultlab.lab.services import CLIENT
 from faultlab.run import placement
+from faultlab.run.attached import attached
 from faultlab.run.background_load import traffic
-from faultlab.run.phase import FAULTY
+from faultlab.run.phase import FAULTY, HEALTHY
+from faultlab.run.run import Run
 from faultlab.score import diagnosis, metrics, setups, trial
 from faultlab.score import tool as tools
 from faultlab.score.alone import share_out
 from faultlab.score.diagnosis import Broken, Diagnosis, Said, Stream
 from faultlab.score.setups import Setup
 from faultlab.score.tool import FILE, SERVERS, STACK, Tool
+
+_NOW = "now"  # the phase of a stack that was up
 
 
 @dataclass(frozen=True)
@@ -39,8 +49,9 @@ class Line:
 class Tried:
     """One look. `diagnosis`: None if the tool gave nothing, and `reason` says why.
 
-    `caught`, `named`: it raised an alarm at the fault, and named its cause; None where nothing is
-    wrong. `run`: the id of the run, whose folder has the record.
+    `phase`: `now` for a stack that was up before. `caught`, `named`: it raised an alarm at the
+    fault, and named its cause; None where nothing is wrong. `run`: the id of the run, whose folder
+    has the record.
     """
 
     tool: str
@@ -55,26 +66,34 @@ class Tried:
 
 
 def try_out(
-    term: Terminal, name: str, lab_id: str, *, phase: str, wanted: str, network: bool
+    term: Terminal, name: str, lab_id: str, *, phase: str | None, wanted: str, network: bool
 ) -> Tried:
-    """Let a tool look once, and print what it printed. Raises CannotRun if it has no diagnosis."""
+    """Let a tool look once, and print what it printed. Raises CannotRun if it has no diagnosis.
+
+    `phase`: of a fresh stack. Without one it looks at the lab's stack as it is, if that is up, and
+    else at a fresh one with the fault.
+    """
     lab, tool = labs.load(lab_id), tools.load(name)
     _refuse(tool, lab)
-    engine = placement.choose(term, lab, wanted)
+    up = None if phase else placement.up(placement.standing(lab_id).alias)
+    known = phase or (_NOW if up else FAULTY)
+    engine = up.engine if up else placement.choose(term, lab, wanted)
     with term.step("image", tool.id) as step:
         engine.images.ensure(step.note, {tool.image}, network=network)
         step.done("ready")
-    cpus = share_out(engine, term.say)
-    look = Setup(lab, phase, 1)
-    with term.step("look", look.text) as step, setups.on_show(engine, lab, phase) as run:
-        step.note(f"{tool.id} looks, for {tool.window:g} s at most")
-        with lock.turn(alone=True), traffic(lambda: run.check.look(run.stack), wait=True):
-            outcome = trial.examine(run.stack, lab, [tool], cpus)[tool.id]
-        setups.made_in(look, tool, outcome, run=run.record.id)
-        step.done(look.text)
-    told, fault = outcome.diagnosis, phase == FAULTY and not lab.control
+    look, felt = Setup(lab, known, 1), list[Any]()
+    with _on(term, engine, look) as (run, cpus):
+        with term.step("look", tool.id) as step:
+            step.note(f"{tool.id} looks, for {tool.window:g} s at most")
+            users = traffic(lambda: felt.append(run.check.look(run.stack)), wait=True)
+            with lock.turn(alone=True), users:
+                outcome = trial.examine(run.stack, lab, [tool], cpus)[tool.id]
+            setups.made_in(look, tool, outcome, run=run.record.id)
+            step.done(f"{tool.id}, {lab.id} {'as it is now' if known == _NOW else known}")
+        fault = not lab.control and (not _served(run, felt) if known == _NOW else known == FAULTY)
+    told = outcome.diagnosis
     found = Tried(
-        *(tool.id, lab.id, phase, _read(tool, outcome.printed), told, outcome.reason),
+        *(tool.id, lab.id, known, _read(tool, outcome.printed), told, outcome.reason),
         caught=told.alarm if fault and told else None,
         named=metrics.names_cause(lab, told) if fault and told else None,
         run=run.record.id,
@@ -85,6 +104,30 @@ def try_out(
         file = paths.show(tool.folder / FILE)
         raise CannotRun(why, f"edit {file}; docs/verifying-a-tool.md lists the keys", found)
     return found
+
+
+@contextmanager
+def _on(term: Terminal, engine: Engine, look: Setup) -> Iterator[tuple[Run, str]]:
+    """Yield the run of a look's stack, and the processors of the tool; empty for all."""
+    if look.phase == _NOW:
+        with attached(look.lab.id, "try") as run:
+            run.stack.dice = Random(secrets.token_hex(4))
+            yield run, ""
+        return
+    cpus = share_out(engine, term.say)
+    with ExitStack() as after:
+        with term.step("stack", look.text) as step:
+            run = after.enter_context(setups.on_show(engine, look.lab, look.phase))
+            step.done(look.text)
+        yield run, cpus
+
+
+def _served(run: Run, felt: list[Any]) -> bool:
+    """Return whether the last users beside the tool were served as before the fault."""
+    if not felt:
+        return False
+    found = run.check.good(Reading(felt[-1]), run.reading(HEALTHY))
+    return all(finding.holds for finding in found)
 
 
 def _refuse(tool: Tool, lab: Lab) -> None:
@@ -131,7 +174,8 @@ def _show(term: Terminal, found: Tried, lab: Lab) -> None:
     else:
         term.say("Read as silence: nothing is wrong.")
     if found.caught is None:
-        term.say("Nothing is wrong here" + (", so this is a false alarm." if told.alarm else "."))
+        well = "The users are served now" if found.phase == _NOW else "Nothing is wrong here"
+        term.say(well + (", so this is a false alarm." if told.alarm else "."))
     else:
         truth = f"The fault is {lab.truth.cause} at {lab.truth.component}"
         how = (

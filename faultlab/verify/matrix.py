@@ -58,12 +58,20 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class _Row:
+class Collected:
     """A row of a file of `collect`: the labs whose evidence fires in a run, and the silent ones."""
 
     run: str
     fires: list[str]
     silent: list[str]
+
+
+@dataclass(frozen=True)
+class Document:
+    """The file of `collect`: a row for each lab."""
+
+    rows: dict[str, Collected]
+    schema: int = SCHEMA
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,7 @@ def collect(term: Terminal, into: str) -> Matrix:
     facts = {
         "schema": SCHEMA,
         "rows": {
-            lab_id: asdict(_Row(run, _loud(row), [c.of for c in row if c.mark in _QUIET]))
+            lab_id: asdict(Collected(run, _loud(row), [c.of for c in row if c.mark in _QUIET]))
             for lab_id, (run, row) in sorted(rows.items())
         },
     }
@@ -159,7 +167,7 @@ def _kept(file: Path) -> dict[str, tuple[str, list[Cell]]]:
     """Return the rows of a file of `collect`, of labs that still exist, without their values."""
     missing = BadInput(f"There is no file {file}.", f"faultlab matrix --collect {file}")
     facts = document.read(file, SCHEMA, missing)
-    rows = document.shaped(dict[str, _Row], facts.get("rows"), file)
+    rows = document.shaped(dict[str, Collected], facts.get("rows"), file)
     known = {lab_id: labs.load(lab_id) for lab_id in labs.ids()}
     return {
         lab_id: (

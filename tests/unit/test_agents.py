@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -24,14 +26,17 @@ from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
 from faultlab.agents.command import Output
 from faultlab.agents.session import Checked, Lost, Session
+from faultlab.agents.trajectory import Trajectory
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab import loader as labs
+from faultlab.run import placement
 from faultlab.run.phase import CHECK, FAULTY, FIXED, HEALTHY, LATER, PHASES, Phase
 from faultlab.run.record import Record
-from faultlab.score import agent_metrics, results
+from faultlab.score import agent_metrics, results, tables
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import Results, Trial
 from tests.unit.conftest import REPO, Project
@@ -61,6 +66,11 @@ def opened(
     yield begin
     for one in opened:
         one.__exit__(None, None, None)
+
+
+def dies(_stack: object) -> Any:
+    """Fail as a look does whose daemon is down."""
+    raise CannotRun("nginx is not running any more.")
 
 
 class TestSession:
@@ -177,6 +187,58 @@ class TestSession:
         assert its.check().fixed
         done = its.finish()
         assert its._ended is not None and done.seconds <= its._ended - its._began - 0.5
+        assert done.waited >= 0.5
+
+    def test_the_whole_of_it_is_kept(self, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each request and its answer; run.json says only how much a command has printed."""
+        its = opened()
+        its.run("web", "echo well")
+        with monkeypatch.context() as without_mkdir:
+            without_mkdir.setattr(its, "run", lambda *_: Output(0, "", ""))
+            its.write_file("web", "/tmp/a", b"text")
+        its.diagnose(**TRUTH)
+        its.check()
+        wire = agent_protocol.Wire(its, time.monotonic() + 60)
+        wire.answer(b'{"usage": {"tokens": 7, "model": "larch-2"}}\n')
+        lines = [json.loads(line) for line in its.trajectory.file.read_text().splitlines()]
+        assert [line["did"] for line in lines] == [
+            *("ticket", "run", "write", "diagnose", "check", "usage")
+        ]
+        assert lines[0]["ticket"] == its.ticket
+        assert (lines[1]["command"], lines[1]["out"], lines[1]["code"]) == (
+            "echo well",
+            "well\n",
+            0,
+        )
+        assert (lines[2]["path"], lines[2]["content"]) == ("/tmp/a", "text")
+        assert lines[3]["cause"] == "mtu" and not lines[4]["fixed"] and lines[4]["says"]
+        assert lines[5]["model"] == "larch-2"
+        assert its.trajectory.file == its._run.record.folder / "trajectory.jsonl"
+
+    def test_a_long_trajectory_says_where_it_ends(self, tmp_path: Path) -> None:
+        kept = Trajectory(tmp_path, most=400)
+        for _ in range(9):
+            kept.add("run", command="\ud800" + "x" * 99)
+        lines = [json.loads(line)["did"] for line in kept.file.read_text().splitlines()]
+        assert lines == ["run", "run", "no more is kept"]
+
+    def test_users_who_are_not_served_meanwhile_are_counted(
+        self, opened: Opened, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(session, "traffic", lambda *_: nullcontext())
+        its = opened()
+        its.visit()
+        its.run("web", FIX)
+        its.visit()
+        done = its.finish()
+        its.visit()  # it has ended
+        assert (done.visits, done.visits_lost) == (2, 1)
+        its = opened(HEALTHY, 8)
+        its.visit()
+        its._run.check = replace(its._run.check, look=wraps(its._run.check.look)(dies))
+        with pytest.raises(CannotRun):
+            its.visit()
+        assert its._visits == [True, False]
 
     def test_a_machine_that_the_agent_starts_again_ends_the_session(self, opened: Opened) -> None:
         its = opened()
@@ -264,14 +326,10 @@ class TestSession:
         self, opened: Opened, engine: FakeEngine
     ) -> None:
         its = opened()
-
-        @wraps(its._run.check.look)  # its type is that of the readings
-        def dies(_stack: object) -> Any:
-            raise CannotRun("nginx is not running any more.")
-
         its.diagnose("none", "none", "none")
         engine.end("nginx")
-        its._run.check = replace(its._run.check, may_stop=("nginx",), look=dies)
+        look = wraps(its._run.check.look)(dies)
+        its._run.check = replace(its._run.check, may_stop=("nginx",), look=look)
         says = "nginx has ended (exit code 137); its users get nothing."
         assert its.check() == Checked(False, [says]) and not its.finish().repaired
 
@@ -572,7 +630,10 @@ class TestExam:
         made = exam._trial(FakeEngine(), case, 3, ("a", "b"))
         assert made.agent is not None and made.diagnosis is not None
         assert (made.agent["repaired"], made.diagnosis.causes) == (repaired, causes)
-        assert made.agent.keys() == {"repaired", "commands", "seconds", "tokens", "cost"}
+        assert made.agent.keys() == {
+            *("repaired", "commands", "seconds", "tokens", "cost"),
+            *("waited", "visits", "visits_lost"),
+        }
         Results(tmp_path / "r.json", tools={name: {"title": "x"}}).add([made])
         assert results.read(tmp_path / "r.json").trials[made.key] == made
         exam.show(Terminal(), results.read(tmp_path / "r.json"), [name])
@@ -628,6 +689,63 @@ class TestExam:
         row = agent_metrics.rows(kept)[0]
         assert (row.repaired.text, row.aborted.text) == ("0 of 1, 0% (0 to 79)", ABORTED)
         exam.show(Terminal(), kept, ["broken"])
+
+
+BY_HEART = """
+assert (told["machines"], told["daemons"], told["host"]) == ([], [], "")
+assert "mtu" not in json.dumps(told["ticket"]).lower()
+assert "no machines" in ask(run={"machine": "web", "command": "ip link"})["error"]
+assert "no users" in ask(check={})["error"]
+ask(usage={"tokens": 5, "model": "larch-2"})
+ask(diagnose={"component": "nginx", "resource": "network", "cause": "gzip"})
+assert ask(diagnose={"component": "nginx", "resource": "network", "cause": "mtu"})["diagnosis"]
+"""
+
+
+class TestTicketOnly:
+    """An agent without machines, which needs no Docker."""
+
+    def test_what_it_names_is_beside_what_it_names_on_a_stack(
+        self, project: Project, tmp_path: Path, faultlab: Verbs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(placement, "places_of", lambda *_: pytest.fail("it asks for Docker"))
+        mine = agent(tmp_path, BY_HEART)
+        file = str(tmp_path / "r.json")
+        words = ("--labs", "mtu,healthy", "--json", file, "--ticket-only", "--repeat", "2")
+        done = faultlab("agent", str(mine.folder), *words)
+        assert done.code == 0, done.err
+        says = "mine, by the ticket alone: cause 2 of 2, 100% (34 to 100); component 2 of 2"
+        assert says in done.out
+        made = results.read(Path(file)).trials
+        assert {key[1:4] for key in made} == {("mtu", "ticket", n) for n in (1, 2)}  # no control
+        first = next(iter(made.values()))
+        assert first.agent and (first.agent["repaired"], first.agent["model"]) == (None, "larch-2")
+        (row,) = agent_metrics.rows(results.read(Path(file)))
+        assert row.ticket_cause == row.ticket_component == Share(2, 2)  # nginx is on web
+        assert (row.repaired, row.cause, row.false, row.again) == (*[Share(0, 0)] * 3, [])
+        kept = project.root / "runs/tickets/mine-mtu-1"
+        lines = (kept / "trajectory.jsonl").read_text().splitlines()
+        assert [json.loads(line)["did"] for line in lines] == [
+            *("ticket", "usage", "diagnose", "diagnose")
+        ]
+        again = faultlab("agent", str(mine.folder), *words)  # nothing is missing
+        assert again.code == 0 and "names" not in again.out.partition("agent ")[0]
+
+    def test_silence_names_nothing(self, project: Project, tmp_path: Path, faultlab: Verbs) -> None:
+        mine = agent(tmp_path, "", "true")
+        file = str(tmp_path / "r.json")
+        words = ("--labs", "mtu", "--json", file, "--ticket-only")
+        assert faultlab("agent", str(mine.folder), *words).code == 0
+        (row,) = agent_metrics.rows(results.read(Path(file)))
+        assert row.ticket_cause == row.ticket_component == Share(1, 0)
+        (table, *_) = tables.tables(results.read(Path(file)))
+        told = dict(zip(table.headings, table.rows[0], strict=True))
+        assert told["cause by the ticket alone"] == Share(1, 0)
+
+    def test_an_agent_that_knows_the_lab_has_none(self, project: Project, faultlab: Verbs) -> None:
+        done = faultlab("agent", "oracle", "--labs", "mtu", "--ticket-only")
+        assert done.code == 2
+        assert done.err.startswith("faultlab: oracle knows the labs, so its ticket tells nothing.")
 
 
 class TestFolder:

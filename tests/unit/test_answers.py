@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -145,6 +146,22 @@ def test_the_pages_of_the_users_with_their_limits() -> None:
         said("no page", "true"),
     )
     assert asks.limits(every) == {"http://web/?n=1": 10}
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+def test_each_page_in_the_list_is_of_a_daemon_that_is_up(lab_id: str) -> None:
+    """A prober that asked certificate for a .php got 502, also while nothing was wrong."""
+    lab = labs.load(lab_id)
+    for url in asks.limits(checks.load(lab).asks):
+        its = urlsplit(url)
+        at = lab.services.daemons
+        assert its.hostname in {at[daemon] for daemon in lab.daemons}
+        assert "php-fpm" in lab.daemons or not its.path.endswith(".php")
+        assert "tomcat" in lab.daemons or not its.path.endswith(".jsp")
+        if its.scheme == "https":
+            known = [each["services"].get("client", {}) for each in lab.services.used(lab.daemons)]
+            mounted = {volume for each in known for volume in each.get("volumes", [])}
+            assert "trusted:/usr/local/share/ca-certificates" in mounted  # as the manual says
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())

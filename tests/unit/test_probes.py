@@ -370,7 +370,30 @@ def test_wrk_has_no_more_threads_than_connections() -> None:
         True,
         True,
     ]
-    assert "booking.lua http://web 2>&1" in client.typed[0]
+    assert "booking-ends.lua http://web 2>&1" in client.typed[0]
+
+
+@pytest.mark.parametrize(("connections", "ends"), [(20, True), (100, True), (101, False)])
+def test_wrk_reads_the_last_responses(tmp_path: Path, connections: int, ends: bool) -> None:
+    """With responses unread it ended twenty connections by an RST each, in a healthy lab.
+
+    Beyond a hundred the kernel of the users resets them anyhow.
+    """
+    client = Printing(recorded("wrk/healthy"))
+    wrk.load(machine(client), "http://web/", connections=connections, seconds=1)
+    shown = tmp_path / "wrk"  # its seventh word is the script
+    shown.write_text('#!/bin/sh\ncat "$7" || echo "usual: $7"\n')
+    shown.chmod(0o755)
+    typed = client.typed[0].replace("/tmp/", f"{tmp_path}/")
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    script = subprocess.check_output(["sh", "-c", typed], env=path, text=True)
+    usual = "/usr/local/share/wrk/json.lua"
+    if ends:
+        assert script.startswith(f'dofile("{usual}")\nlocal report = done\n')
+        assert script.index("report(...)") < script.index("ffi.C.recv")
+    else:
+        assert script.endswith(f"usual: {usual}\n")
+    assert not [*tmp_path.glob("*.lua.*")]
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -382,7 +405,7 @@ def test_wrk_has_half_a_minute_for_its_first_connection(tmp_path: Path, code: in
     stuck = tmp_path / "wrk"  # as if no SYN was answered, in a tenth of the time
     stuck.write_text(f"#!/bin/sh\necho Running 4s test\n{'exit 1' if code else 'sleep 30'}\n")
     stuck.chmod(0o755)
-    typed = client.typed[0].replace("timeout 41 ", "timeout 0.3 ")
+    typed = client.typed[0].replace("timeout 41 ", "timeout 0.3 ").replace("/tmp/", f"{tmp_path}/")
     told = subprocess.run(
         ["sh", "-c", typed],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import subprocess
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -156,11 +157,13 @@ class Repairing(FakeEngine):
 
     given = ""  # the processors of the newest program
     files = b""
+    words: Sequence[str] = ()  # of its command
 
     @contextmanager
     def process(self, program: Program) -> Iterator[Process]:
         """Run an `echo`, and see which processors the program has."""
         self.given, self.files = program.cpus, program.files or b""
+        self.words = program.command
         if program.command[-1] == "repairs":
             self.stacks_up[program.stack].network.mtu = 1500
         yield FakeProcess(f"{program.command[-1]}\n".encode())
@@ -202,6 +205,7 @@ class TestStack:
         made = list(Alone(engine, **{**usual, **how}).trials(look, wanted))
         assert not engine.stacks_up
         self.given, self.ran, self.files = engine.given, engine.ran, engine.files
+        self.words = engine.words
         return made
 
     @pytest.fixture(autouse=True)
@@ -226,6 +230,14 @@ class TestStack:
         with tarfile.open(fileobj=io.BytesIO(self.files)) as tar:
             content = tar.extractfile("etc/urls")
             assert content is not None and content.read().decode() == pages
+
+    def test_a_prober_is_told_where_they_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The name of the file is in a variable; a tool that reads a recording has neither."""
+        monkeypatch.setattr(recording, "span", lambda *_: {})
+        self.examined([tool("probes", command='echo "$URLS"')], HEALTHY)
+        assert subprocess.check_output(self.words, text=True, timeout=20) == "/etc/urls\n"
+        self.examined([tool("reads", replay='echo "$URLS"')], HEALTHY)
+        assert subprocess.check_output(self.words, text=True, timeout=20) == "\n"
 
     @pytest.mark.parametrize("phase", [*PHASES, *setups.FLOORS])
     @pytest.mark.parametrize("felt", [True, False])
@@ -492,6 +504,36 @@ class TestAgents:
         assert (row.tokens, row.cost, row.errors) == (None, 0.25, 0)
         assert [guess.tool for guess in guesses] == [baselines.FREQUENT, baselines.CHANCE]
         assert guesses[0].repaired == Share(0, 0)
+
+    def test_more_tries(self) -> None:
+        """Two of four repair mtu and all four gzip; R: 1 - choose(2, 2) / choose(4, 2) = 5/6."""
+        yes, no, _ = (t.agent for t in self.trials())
+        assert yes and no
+        tries = [("mtu", yes), ("mtu", no), ("mtu", yes), ("mtu", no), *[("gzip", yes)] * 4]
+        made = [
+            trial("nop", lab, FAULTY, number, alarm=False, agent=its)
+            for number, (lab, its) in enumerate(tries)
+        ]
+        row = agent_metrics.rows(scored(*made))[0]
+        assert [(each.tries, each.one, each.all) for each in row.again] == [
+            *((1, 75.0, 75.0), (2, 91.7, 58.3), (3, 100.0, 50.0), (4, 100.0, 50.0))
+        ]
+        part = agent_metrics.rows(scored(*made[:2], made[4]))[0]  # one lab had one try
+        assert [each.tries for each in part.again] == [1]
+        cheats = agent_metrics.rows(scored(*(replace(t, tool="cheater") for t in made)))[0]
+        assert cheats.again == []  # its numbers are cheats
+
+    def test_columns_that_only_some_files_have(self) -> None:
+        usual = tables.tables(scored(*self.trials()))[0]
+        assert usual.headings[-1] == "not made"
+        seen: Any = {"visits": 8, "visits_lost": 2, "model": "larch-2"}
+        more = [replace(t, agent=t.agent | seen) for t in self.trials() if t.agent]
+        more += [replace(t, number=2) for t in more]
+        table = tables.tables(scored(*more))[0]
+        told = dict(zip(table.headings, table.rows[0], strict=True))
+        assert (told["visits lost"], told["harmed"]) == (Share(32, 8), Share(16, 4))
+        assert (told["with more tries"], told["model"]) == ("2: 50%, all 50%", "larch-2")
+        assert len({len(row) for row in table.rows}) == 1
 
     def test_each_lab(self) -> None:
         """A lab that was repaired once of twice has a small letter. A false alarm has its sign."""

@@ -56,9 +56,15 @@ SAYS = {
 def mine(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a tool, on an engine where its command decides what it prints."""
 
+    usual = FakeEngine.process
+
     @contextmanager
-    def process(_: FakeEngine, program: Program) -> Iterator[Process]:
-        yield Speaking(*SAYS[program.command[-1]])
+    def process(engine: FakeEngine, program: Program) -> Iterator[Process]:
+        if (command := program.command[-1]) in SAYS:
+            yield Speaking(*SAYS[command])
+        else:  # ours, beside a stack that was started
+            with usual(engine, program) as its:
+                yield its
 
     only_fake(monkeypatch)
     monkeypatch.setattr(FakeEngine, "process", process)
@@ -99,6 +105,25 @@ def test_what_it_printed_and_how_that_is_read(mine: Path, faultlab: Run) -> None
 def test_right_and_wrong(mine: Path, faultlab: Run, command: str, phase: str, says: str) -> None:
     code, out, _ = tried(mine, faultlab, command, "--phase", phase)
     assert (code, out.splitlines()[-1]) == (0, says)
+
+
+def test_a_lab_that_is_up_is_looked_at_as_it_is(mine: Path, faultlab: Run) -> None:
+    """On the learner's stack, which stays; a phase that is asked for has a fresh one."""
+    assert faultlab("start", "mtu", "--engine", "fake").code == 0
+    (there,) = FakeEngine.reach().stacks_up
+    _, out, _ = tried(mine, faultlab, "loud")
+    assert "mtu as it is now" in out
+    assert out.splitlines()[-1] == "The fault is mtu at web: caught and named."
+    told = json.loads(tried(mine, faultlab, "quiet", "--json")[1])
+    assert (told["phase"], told["caught"], told["named"]) == ("now", False, False)
+    assert [*FakeEngine.reach().stacks_up] == [there]
+    fresh = tried(mine, faultlab, "loud", "--phase", "healthy")[1].splitlines()[-1]
+    assert fresh == "Nothing is wrong here, so this is a false alarm."
+    assert faultlab("fix", "mtu").code == 0
+    said = tried(mine, faultlab, "loud")[1].splitlines()[-1]
+    assert said == "The users are served now, so this is a false alarm."
+    told = json.loads(tried(mine, faultlab, "quiet", "--json")[1])
+    assert (told["phase"], told["caught"], told["named"]) == ("now", None, None)
 
 
 def test_a_tool_that_prints_nothing(mine: Path, faultlab: Run) -> None:
