@@ -50,9 +50,10 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
         engine.down(name)
         record = Record.create("doctor", name, {})
         try:
-            engine.launch(lab, name, record.id, record.folder)
-            stack = Stack(engine, name)
-            stack.make_ready()
+            with engine.slot(name) as slot:
+                engine.launch(lab, name, record.id, record.folder, slot)
+                stack = Stack(engine, name)
+                stack.make_ready()
             server = next(each for each in stack.machines if each.name != lab.collection.client)
             facts = [Fact("stack", True, f"came up: {', '.join(stack)}"), sysctls(server)]
             return facts, trial.missing(server)
