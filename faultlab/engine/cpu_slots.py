@@ -118,7 +118,7 @@ def claim(stack: str, slots: Sequence[str], up: Callable[[], Mapping[str, str]])
     `up`: returns the slots of the stacks that are up, by name, of all users of this machine.
     """
     with ExitStack() as held:
-        with lock.shared("slots"):
+        with lock.shared("slots.lock"):
             others = {**_claims(), **up()}
             before = others.pop(stack, "")  # it is replaced, and stays if it can
             chosen = fewest(sorted(slots, key=lambda each: each != before), others.values())

@@ -40,7 +40,14 @@ def ready(engine: Engine) -> list[Fact]:
     ]
     lacking = engine.images.missing()
     text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
-    return [*facts, Fact("images", not lacking, text, to_images)]
+    return [*facts, *_slots(engine), Fact("images", not lacking, text, to_images)]
+
+
+def _slots(engine: Engine) -> list[Fact]:
+    """Return the CPUs of each slot, if a stack does not have the whole machine."""
+    slots = engine.slots()
+    text = f"{len(slots)} for stacks, with the CPUs {'; '.join(slots)}"
+    return [Fact("slots", True, text)] if slots else []
 
 
 def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:

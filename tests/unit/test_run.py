@@ -180,7 +180,7 @@ def test_the_pace_is_found_once_before_the_first_load(
     """It can need the machine alone, so a stack that is not measured must not wait for that."""
     found: list[str] = []
 
-    def find(user: str) -> LoadScale:
+    def find(user: str, _slot: str) -> LoadScale:
         found.append(user)
         return LoadScale(0.4)
 
