@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import stat
@@ -23,16 +24,19 @@ from faultlab.core.naming import SLOT_LABEL, STACK_LABEL
 from faultlab.engine import cpu_slots
 from faultlab.engine.docker import compose, launch, subnet
 from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.fact import Facts
 from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.vm.engine import VmEngine
 from faultlab.lab import loader as labs
 from faultlab.lab.reading import Reading
+from faultlab.report import history
+from faultlab.run import preflight, surroundings
 from faultlab.run.phase import HEALTHY, Phase
 from faultlab.run.run import Run
-from faultlab.run.surroundings import parse
+from faultlab.score.alone import share_out
+from tests.unit.conftest import Printing, said
 from tests.unit.conftest import Run as Command
-from tests.unit.conftest import said
-from tests.unit.fake import FakeEngine
+from tests.unit.fake import FakeEngine, only_fake
 
 
 @pytest.mark.parametrize(
@@ -117,6 +121,7 @@ def test_without_sys_a_core_is_a_cpu(tmp_path: Path) -> None:
 def pretend(monkeypatch: pytest.MonkeyPatch, sys: Path, count: int) -> None:
     monkeypatch.setattr(cpu_slots, "_SYS", sys)
     monkeypatch.setattr(cpu_slots, "_USUAL", 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: count)
     monkeypatch.setattr(cpu_slots, "usable", lambda: frozenset(range(count)))
 
 
@@ -163,6 +168,7 @@ def test_where_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """One slot of all CPUs: no container is pinned, and Docker is not even asked."""
     pretend(monkeypatch, machine(tmp_path / "sys", single(2)), 2)
     engine = Docker(2)
+    engine.bounds = None  # type: ignore[assignment]
     monkeypatch.setattr(engine, "slots_up", lambda: pytest.fail("Docker was asked"))
     with engine.slot("faultlab-mtu") as slot:
         assert slot == "" and engine.slots() == []
@@ -175,6 +181,7 @@ def test_a_docker_with_other_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert Docker(2).slots() == []
     assert Docker(64).slots() == ["0-1", "2-3"]
     pretend(monkeypatch, tmp_path / "sys", 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)  # we are in a container with a cpuset
     assert Docker(64).slots() == ["0-1"]
 
 
@@ -468,11 +475,58 @@ def test_a_look_is_taken_from_inside_its_slot(begun: Run, monkeypatch: pytest.Mo
         beside.join()
 
 
+def test_status_and_doctor_say_which_cpus(
+    begun: Run, faultlab: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = begun.engine
+    assert isinstance(engine, Slotted)
+    only_fake(monkeypatch, engine)
+    said = " ".join(faultlab("status").out.split())
+    assert "on the CPUs 0" in said
+    (row,) = json.loads(faultlab("status", "--json").out)["stacks"]
+    assert row["slot"] == "0"
+    (fact,) = (fact for fact in preflight.ready(engine) if fact.name == "slots")
+    assert fact.ok and fact.text == "2 for stacks, with the CPUs 0; 1"
+    assert not [fact for fact in preflight.ready(FakeEngine()) if fact.name == "slots"]
+    assert ", slot 0, " in history.where(begun.record.facts)
+
+
+def test_a_tool_has_another_slot_than_the_stack() -> None:
+    said: list[str] = []
+    for slots, count, wanted in (
+        (["0-1", "2-3", "4-5"], 6, ("0-1", "2-3")),
+        (["0-1"], 3, ("0", "2")),
+        ([], 2, ("0", "1")),
+        ([], 1, ("", "")),
+    ):
+        engine = Docker(count)
+        engine.slots = lambda slots=slots: slots  # type: ignore[method-assign, misc]
+        engine.facts = lambda count=count: Facts("", "", "", "", count, 0)  # type: ignore[method-assign, misc]
+        tools = share_out(engine, said.append)
+        assert (engine.cpus, tools) == wanted
+    assert len(said) == 1
+
+
 def test_what_differs_of_machines() -> None:
     out = "cpus 2\nsomaxconn 4096\ntcp_mem\nnf_conntrack_max 262144\nopen_files 1048576\n"
-    assert parse(out) == {
+    below = Facts("", "", "", "", 2, 0, tcp_mem="1 2 3")
+    assert surroundings.read(Printing(out), below) == {
         "cpus": "2",
         "somaxconn": "4096",
         "nf_conntrack_max": "262144",
         "open_files": "1048576",
+        "tcp_mem": "1 2 3",
     }
+
+
+def test_the_surroundings_are_read_on_a_real_machine() -> None:
+    done = subprocess.run(
+        ["sh", "-c", surroundings._READ], capture_output=True, text=True, check=True
+    )
+    found = surroundings.parse(done.stdout)
+    assert int(found["cpus"]) == len(os.sched_getaffinity(0)) and int(found["somaxconn"]) > 0
+    assert {"open_files", "processes"} <= found.keys()
+
+
+def test_a_record_has_its_surroundings(begun: Run) -> None:
+    assert begun.record.facts["surroundings"] == {}, "a fake machine tells nothing"

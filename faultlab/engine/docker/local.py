@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ class LocalEngine(DockerEngine):
             cgroup=info.get("CgroupVersion", ""),
             cpus=info.get("NCPU", 0),
             memory=info.get("MemTotal", 0),
-            tcp_mem="" if self.owns_kernel else " ".join(_TCP_MEM.read_text().split()),
+            tcp_mem="" if self.owns_kernel else _tcp_mem(),
         )
 
     def unfit(self) -> str:
@@ -133,6 +134,8 @@ class LocalEngine(DockerEngine):
         """
         found, ours = cpu_slots.of_machine(), len(cpu_slots.usable())
         whole = len(cpus.parse(found[0])) == ours
+        if whole and ours == os.cpu_count():
+            return []  # without asking Docker, which can have no more
         docker = self.bounds.cpus
         return [] if docker < ours or (whole and docker == ours) else found
 
@@ -240,6 +243,12 @@ class LocalEngine(DockerEngine):
         its = self.containers(stack=stack)
         slot = next((s for each in its if (s := each.labels.get(SLOT_LABEL))), "")
         return Observer([str(each.id) for each in its], cpus=cpus.parse(slot))
+
+
+def _tcp_mem() -> str:
+    with suppress(OSError):  # we are in a container, too
+        return " ".join(_TCP_MEM.read_text().split())
+    return ""
 
 
 def _unfit(info: Mapping[str, Any], parts: Sequence[str]) -> str:
