@@ -22,13 +22,17 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class StackRow:
-    """One stack: its engine, its lab, how much of it runs, and since when."""
+    """One stack: its engine, its lab, how much of it runs, and since when.
+
+    `slot`: the CPUs that it has, as in `0-1`; empty if it has the whole machine.
+    """
 
     engine: str
     stack: str
     lab: str
     state: str
     since: str
+    slot: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,8 @@ def rows(engine: Engine) -> list[StackRow]:
         except CannotRun:  # a part of it went away
             state = "is being removed"
         created = [machine.created for machine in stack.values()]
-        found.append(StackRow(engine.name, name, stack.lab_id, state, min(created, default="")))
+        since = min(created, default="")
+        found.append(StackRow(engine.name, name, stack.lab_id, state, since, stack.slot))
     return found
 
 
@@ -72,6 +77,10 @@ def _state(stack: Stack) -> str:
     return state if stack.owner in ("", naming.owner()) else f"{state}; of {stack.owner}"
 
 
+def _said(row: StackRow) -> str:
+    return f"{row.state}; on the CPUs {row.slot}" if row.slot else row.state
+
+
 def show(term: Terminal, spoil: bool) -> Status:
     """Print the stacks; with `spoil` also what differs from a new machine."""
     found_engines, unreached = placement.everywhere()
@@ -80,7 +89,7 @@ def show(term: Terminal, spoil: bool) -> Status:
     if not found:
         term.say("Nothing of ours is up.")
     else:
-        cells = [(row.stack, row.engine, row.since.replace("T", " "), row.state) for row in found]
+        cells = [(row.stack, row.engine, row.since.replace("T", " "), _said(row)) for row in found]
         term.table(("stack", "engine", "since (UTC)", "state"), cells, whole=(0,))
     for engine in reached.values():
         if engine.stays and not any(row.engine == engine.name for row in found):

@@ -10,18 +10,19 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
 
-from faultlab.core import naming
+from faultlab.core import cpus, naming
 from faultlab.core.errors import CannotRun
 
 # Seconds: how long a load lets the others go first, how long it keeps new ones out after that, and
 # for how long it then lets them go on.
 _GIVES_WAY, _CLOSED, _OPEN = 15.0, 2.0, 5.0
 _PAUSE = 0.02  # seconds
+_TRIES = 50  # pauses
 _CLASS = "class-"
+_OF_ALL = "faultlab-slots"
 # Not TMPDIR: it differs between the terminals of a user, and their commands must see each other.
 # The path of a socket in it is short enough, too.
 _TOP = Path("/tmp")
@@ -98,7 +99,7 @@ def refuse_class(stack: str) -> None:
 
 
 @contextmanager
-def turn(alone: bool, patience: float = math.inf) -> Iterator[None]:
+def turn(alone: bool, patience: float = math.inf, slot: str = "") -> Iterator[None]:
     """Wait for a turn on this machine and keep it while the body runs.
 
     After `patience` seconds without a turn the body runs all the same: the command that has one can
@@ -108,20 +109,32 @@ def turn(alone: bool, patience: float = math.inf) -> Iterator[None]:
     that must not disturb such a look, such as starting a stack, share turns with each other. A load
     lets them go first for a while, so that they run in parallel. Then it keeps new ones out, so
     that many of them cannot keep a load waiting without end.
+
+    `slot`: the CPUs of the stack, as in `0-1`, if it has only these. Then a turn on the machine is
+    shared, and each of these CPUs is taken or shared in the same way, among all users.
     """
-    with os.fdopen(_open("queue"), "r+") as queue, os.fdopen(_open("machine"), "r+") as machine:
-        if patience < math.inf:
-            _taken(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, patience)
-        elif alone:
-            _take_alone(queue, machine)
-        else:
-            fcntl.flock(queue, fcntl.LOCK_EX)
-            fcntl.flock(machine, fcntl.LOCK_SH)
-            fcntl.flock(queue, fcntl.LOCK_UN)
+    with ExitStack() as held:
+        queue, machine = held.enter_context(_file("queue")), held.enter_context(_file("machine"))
+        _take(queue, machine, alone and not slot, patience)
+        for cpu in sorted(cpus.parse(slot)):  # in one order, so that no two wait for each other
+            queue = held.enter_context(_file_of_all(f"cpu-{cpu}-queue.lock"))
+            machine = held.enter_context(_file_of_all(f"cpu-{cpu}.lock"))
+            _take(queue, machine, alone, patience)
         yield
 
 
-def _take_alone(queue: IO[str], machine: IO[str]) -> None:
+def _take(queue: int, machine: int, alone: bool, patience: float) -> None:
+    if patience < math.inf:
+        _taken(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, patience)
+    elif alone:
+        _take_alone(queue, machine)
+    else:
+        fcntl.flock(queue, fcntl.LOCK_EX)
+        fcntl.flock(machine, fcntl.LOCK_SH)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+
+
+def _take_alone(queue: int, machine: int) -> None:
     """Take the machine alone, and keep others out of the queue for longer each time.
 
     One of those who share the machine can need half a minute. If the queue was closed until then,
@@ -136,7 +149,7 @@ def _take_alone(queue: IO[str], machine: IO[str]) -> None:
         closed *= 2
 
 
-def _taken(machine: IO[str], how: int, seconds: float) -> bool:
+def _taken(machine: int, how: int, seconds: float) -> bool:
     """Take the machine at a moment when it is free; give up after some seconds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -149,10 +162,108 @@ def _taken(machine: IO[str], how: int, seconds: float) -> bool:
     return False
 
 
+@contextmanager
+def shared(name: str, *, alone: bool = True, stays: bool = True) -> Iterator[None]:
+    """Hold a file that all users of this machine can lock, while the body runs.
+
+    `stays`: False removes it in the end; only where a file that is gone means an open lock.
+    """
+    with _file_of_all(name) as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            if not stays:
+                with suppress(OSError):
+                    (folder_of_all() / name).unlink()
+
+
+def is_held(name: str) -> bool:
+    """Return whether any command holds this shared file; remove one that was left behind."""
+    file = folder_of_all() / name
+    try:
+        with _closing(_existing(file)) as number:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.unlink()
+    except BlockingIOError:
+        return True
+    except OSError:  # gone, or of another user
+        return False
+    return False
+
+
+def folder_of_all() -> Path:
+    """Return the folder for the locks that all users of this machine share."""
+    return _TOP / _OF_ALL
+
+
+def _made_for_all() -> Path:
+    """Create the folder in which every user can create files, and remove only their own.
+
+    Raises CannotRun if it is another thing.
+    """
+    folder = folder_of_all()
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o1777)  # after that, because a umask would take bits away
+    for _ in range(_TRIES):  # another command can be between the two
+        found = folder.lstat()
+        if stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o1777:
+            return folder
+        time.sleep(_PAUSE)
+    raise CannotRun(f"{folder} is not open to all users.", f"ls -ld {folder}")
+
+
+@contextmanager
+def _file_of_all(name: str) -> Iterator[int]:
+    """Open a file that any user can lock; to lock it one need not be able to write.
+
+    It is opened before it is created: some kernels refuse to create what is another user's here
+    (fs.protected_regular). Raises CannotRun.
+    """
+    try:
+        file = _made_for_all() / name
+        for _ in range(_TRIES):
+            with suppress(FileNotFoundError, PermissionError):
+                number = _existing(file)
+                break
+            with suppress(FileExistsError):
+                number = os.open(file, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                os.fchmod(number, 0o644)
+                break
+            time.sleep(_PAUSE)
+        else:
+            raise CannotRun(f"The lock {file} is not open to all users.", f"ls -l {file}")
+    except OSError as error:
+        raise _not_made(name, error) from error
+    with _closing(number):
+        yield number
+
+
+def _existing(file: Path) -> int:
+    return os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+@contextmanager
+def _closing(number: int) -> Iterator[int]:
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _file(name: str) -> AbstractContextManager[int]:
+    return _closing(_open(name))
+
+
 def _open(name: str) -> int:
     """Open the file of a lock. Raises CannotRun."""
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(private(folder()) / f"{name}.lock", flags, 0o600)
     except OSError as error:
-        raise CannotRun(f"The lock of {name} cannot be made: {error.strerror}.", "df -h") from error
+        raise _not_made(name, error) from error
+
+
+def _not_made(name: str, error: OSError) -> CannotRun:
+    return CannotRun(f"The lock of {name} cannot be made: {error.strerror}.", "df -h")

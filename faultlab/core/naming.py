@@ -13,6 +13,7 @@ STACK_LABEL = "faultlab.stack"
 LAB_LABEL = "faultlab.lab"
 RUN_LABEL = "faultlab.run"
 OWNER_LABEL = "faultlab.owner"
+SLOT_LABEL = "faultlab.slot"  # the CPUs of a stack that has only some of this machine
 BATCH_LABEL = "faultlab.batch"  # of the Jobs of one command, and of the stacks that they start
 
 VERIFY = "verify"  # the end of the namespace of `faultlab verify`

@@ -76,6 +76,7 @@ class Machine(Shell):
     lab_id: str
     run_id: str
     owner: str  # of the stack, from naming.owner; empty if an older faultlab started it
+    slot: str = ""  # the CPUs of its stack, as in "0-1"; empty if it has all
     created: str  # in UTC, as ISO 8601
     mark: str  # the text in /proc/PID/cgroup that identifies its processes
 
@@ -267,11 +268,20 @@ class Engine(ABC):
     def leftovers(self, stack: str) -> list[str]:
         """Return all that is left of a stack, as text."""
 
+    def slots(self) -> list[str]:
+        """Return the CPUs of each slot, as in "0-1"; empty if a stack has the whole machine."""
+        return []
+
+    @contextmanager
+    def slot(self, stack: str) -> Iterator[str]:
+        """Choose the slot of a stack that is launched in the body; empty for the whole machine."""
+        yield ""
+
     @abstractmethod
-    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path, slot: str = "") -> None:
         """Start the containers of a lab, without waiting until they are ready.
 
-        The compose files are stored in `folder`.
+        The compose files are stored in `folder`. `slot`: the CPUs of the stack, from `slot`.
         """
 
     @abstractmethod

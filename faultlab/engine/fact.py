@@ -15,7 +15,10 @@ class Fact:
 
 @dataclass(frozen=True)
 class Facts:
-    """Versions of an engine and of the kernel below it; `memory` in bytes."""
+    """Versions of an engine and of the kernel below it; `memory` in bytes.
+
+    `tcp_mem`: this sysctl, which containers do not see; empty where it is not known.
+    """
 
     version: str
     kernel: str
@@ -23,3 +26,4 @@ class Facts:
     cgroup: str
     cpus: int
     memory: int
+    tcp_mem: str = ""

@@ -125,6 +125,11 @@ class Stack(Mapping[str, Machine]):
         return next((machine.run_id for machine in self.values()), "")
 
     @property
+    def slot(self) -> str:
+        """Return the CPUs that it has, as in "0-1"; empty if it has the whole machine."""
+        return next((machine.slot for machine in self.values()), "")
+
+    @property
     def owner(self) -> str:
         """Return the user and checkout that started it; empty if nothing is up or it is unknown."""
         return next((machine.owner for machine in self.values()), "")

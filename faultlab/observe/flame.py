@@ -109,7 +109,8 @@ def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mod
         term.say(f"Make the load now, for {alone} s: make shell-{run.lab.alias}")
     with (
         term.step("record", "while the lab makes its load" if load else "your load") as step,
-        lock.turn(alone=True) if load else nullcontext(),  # another load would be in the picture
+        # Another load on these CPUs would be in the picture.
+        lock.turn(alone=True, slot=run.stack.slot) if load else nullcontext(),
     ):
         act = look if load else lambda: time.sleep(alone)
         recording = profiler.during(run.stack, act, mode, alone)

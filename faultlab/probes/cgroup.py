@@ -132,7 +132,7 @@ def parse(out: str) -> Cgroup:
     return Cgroup(
         version=1 if old else 2,
         cpu=int(facts["cpuacct.usage"]) / 1e9 if old else int(facts["cpu.stat usage_usec"]) / 1e6,
-        cpus=int(quota) / int(period) if limited else int(processors),
+        cpus=min(int(quota) / int(period), int(processors)) if limited else int(processors),
         quota=limited,
         periods=number("cpu.stat nr_periods"),
         throttled=number("cpu.stat nr_throttled"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from faultlab.core import cpus
 from faultlab.engine.measure.cpu_interference import parse_stat, waited
 from faultlab.engine.shell import Shell
 
@@ -54,17 +55,11 @@ def processors(machine: Shell) -> Processors:
 def parse_processors(out: str) -> Processors:
     """Parse /proc/stat, the pressure if the kernel has it, and then the CPUs that can be used."""
     told = re.search(r"^Cpus_allowed_list:\s*(\S+)", out, re.MULTILINE)
-    usable = _numbers(told[1]) if told else None  # older records do not say it
+    usable = cpus.parse(told[1]) if told else None  # older records do not say it
     its = [line for line, n in _CPU.findall(out) if usable is None or int(n) in usable]
     busy, idle, _ = map(sum, zip(*map(parse_stat, its), strict=True))
     running = out.split("\nprocs_running ")[1].split(maxsplit=1)[0]
     return Processors(busy, idle, len(its), int(running), waited(out))
-
-
-def _numbers(text: str) -> set[int]:
-    """Return the numbers of a list such as `0-2,5`."""
-    ends = [part.partition("-") for part in text.split(",")]
-    return {n for first, _, last in ends for n in range(int(first), int(last or first) + 1)}
 
 
 @dataclass(frozen=True)

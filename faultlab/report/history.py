@@ -139,14 +139,14 @@ def _cells(line: Line, phases: Sequence[str]) -> list[str]:
 
 def where(facts: dict[str, Any]) -> str:
     """Return when and where a run took place, in one line."""
-    began = datetime.fromisoformat(facts["started"])
+    began, slot = datetime.fromisoformat(facts["started"]), facts.get("slot")
     parts = [
         f"{began:%Y-%m-%d %H:%M:%S} UTC",
         f"engine {facts.get('engine', '?')}",
         f"kernel {facts.get('kernel', '?')}",
         f"Docker {facts.get('docker', '?')}",
         f"cgroup v{facts.get('cgroup', '?')}",
-        f"{facts.get('cpus', '?')} processors",
+        f"{facts.get('cpus', '?')} processors" + (f", slot {slot}" if slot else ""),
         f"commit {facts.get('commit') or '?'}",
     ]
     return ", ".join(parts)

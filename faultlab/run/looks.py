@@ -10,6 +10,7 @@ from typing import Any
 
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
+from faultlab.engine import cpu_slots
 from faultlab.engine.contract import Engine, Say
 from faultlab.engine.measure import cpu_reference, load_scale
 from faultlab.engine.measure.cpu_interference import CpuInterference
@@ -58,15 +59,18 @@ class Looks(Measured):
         self.find_pace()
         phase = Phase(name)
         self._first = True
-        looks, wait, unclear = 0, 1.0, ""
+        looks, wait, unclear, slot = 0, 1.0, "", self.stack.slot
         while True:
             idle = self._idle()
             # If speed is not judged, other stacks can start meanwhile, at least for the first look.
             alone = self.check.relative or bool(unclear)
-            with nullcontext() if idle else lock.turn(alone):  # judging takes CPU time too
+            with (
+                nullcontext() if idle else lock.turn(alone, slot=slot)
+            ):  # judging takes CPU time too
                 seed = secrets.token_hex(4)  # no examinee can know what the next look asks for
                 self.stack.dice = Random(seed)
-                took, seen = self._look(phase)
+                with cpu_slots.inside(slot):
+                    took, seen = self._look(phase)
                 facts = {"phase": phase, "took": round(took, 3), "seed": seed, **seen.facts()}
                 busy = "" if idle else seen.words
                 spoiled = busy if self.check.relative else ""
@@ -86,7 +90,7 @@ class Looks(Measured):
 
     def visit(self, name: str) -> None:
         """Let the users come once as a look at a phase of this name does. Raises CannotRun."""
-        with lock.turn(alone=False):
+        with lock.turn(alone=False, slot=self.stack.slot):
             self.stack.dice = Random(secrets.token_hex(4))
             self._seen(Phase(name), None)
 
@@ -100,7 +104,7 @@ class Looks(Measured):
         """Find the pace of a stack once, before its first load."""
         if not self.lab.load or PACE in self.record.facts:
             return
-        self.stack.pace = load_scale.find(self.stack.user())
+        self.stack.pace = load_scale.find(self.stack.user(), self.stack.slot)
         with self.record.changing:
             self.record.facts[PACE] = self.stack.pace.share
 
@@ -296,7 +300,7 @@ class Looks(Measured):
         least = max(0.0, min(least, self.patience))
         self.engine.pause(least)
         self.patience -= least
-        with lock.turn(alone=True):  # our own labs are no reason to wait
+        with lock.turn(alone=True, slot=self.stack.slot):  # our own labs are no reason to wait
             waiting = time.monotonic()
             self.engine.observer(self.stack.name).wait_for_calm(self.patience)
             self.patience -= time.monotonic() - waiting

@@ -40,7 +40,14 @@ def ready(engine: Engine) -> list[Fact]:
     ]
     lacking = engine.images.missing()
     text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
-    return [*facts, Fact("images", not lacking, text, to_images)]
+    return [*facts, *_slots(engine), Fact("images", not lacking, text, to_images)]
+
+
+def _slots(engine: Engine) -> list[Fact]:
+    """Return the CPUs of each slot, if a stack does not have the whole machine."""
+    slots = engine.slots()
+    text = f"{len(slots)} for stacks, with the CPUs {'; '.join(slots)}"
+    return [Fact("slots", True, text)] if slots else []
 
 
 def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
@@ -50,9 +57,10 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
         engine.down(name)
         record = Record.create("doctor", name, {})
         try:
-            engine.launch(lab, name, record.id, record.folder)
-            stack = Stack(engine, name)
-            stack.make_ready()
+            with engine.slot(name) as slot:
+                engine.launch(lab, name, record.id, record.folder, slot)
+                stack = Stack(engine, name)
+                stack.make_ready()
             server = next(each for each in stack.machines if each.name != lab.collection.client)
             facts = [Fact("stack", True, f"came up: {', '.join(stack)}"), sysctls(server)]
             return facts, trial.missing(server)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -16,13 +17,14 @@ from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
+from faultlab.engine.fact import Facts
 from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks, images
 from faultlab.lab import loader as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Step
-from faultlab.run import inject
+from faultlab.run import inject, surroundings
 from faultlab.run.looks import PACE, Looks
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY, STILL, Phase
 from faultlab.run.readings import as_seen
@@ -59,15 +61,15 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
 
 
 def _up(
-    engine: Engine, lab: Lab, name: str, record: Record, collects: bool = True
+    engine: Engine, lab: Lab, name: str, record: Record, slot: str, *, collects: bool = True
 ) -> tuple[Stack, Timeline | None]:
     """Bring the stack up, and note the kernel's settings first if the lab will change them.
 
-    `collects`: record its counters from the moment its containers run.
+    `slot`: its CPUs. `collects`: record its counters from the moment its containers run.
     """
     if lab.scope == "kernel":
         engine.note_kernel(name)
-    engine.launch(lab, name, record.id, record.folder)
+    engine.launch(lab, name, record.id, record.folder, slot)
     stack = Stack(engine, name)
     if not collects:
         stack.make_ready()
@@ -94,19 +96,21 @@ class Run(Looks):
         `collects`: record its counters as long as it is up.
         """
         check = checks.load(lab)
-        with lock.turn(alone=False):
+        with engine.slot(name) as slot, lock.turn(alone=False, slot=slot):
             engine.down(name)
             _own_kernel(engine, lab, name)
-            record = Record.create(lab.alias, name, _context(engine, lab))
+            facts = engine.facts()
+            record = Record.create(lab.alias, name, _context(engine, lab, facts, slot))
             try:
-                stack, timeline = _up(engine, lab, name, record, collects)
+                stack, timeline = _up(engine, lab, name, record, slot, collects=collects)
             except BaseException:
                 engine.down(name)
                 raise
         run = cls(engine, lab, check, stack, record)
         run.timeline = timeline
         try:
-            record.facts["machines"] = run.machines_started()
+            with meanwhile(partial(run.note_surroundings, facts)):
+                record.facts["machines"] = run.machines_started()
             record.event("up")
         except BaseException:
             run.down()
@@ -132,6 +136,12 @@ class Run(Looks):
         if PACE in record.facts:
             stack.pace = LoadScale(record.facts[PACE])
         return cls(stack.engine, lab, checks.load(lab), stack, record)
+
+    def note_surroundings(self, below: Facts) -> None:
+        """Record what the stack was given by its machine, which engine and kernel are `below`."""
+        found = surroundings.read(self.stack.user(), below)
+        with self.record.changing:
+            self.record.facts["surroundings"] = found
 
     def collect(self, on: bool = True) -> None:
         """Start or stop recording the counters of the stack."""
@@ -224,7 +234,7 @@ class Run(Looks):
         for waits, some in groupby(steps, inject.waits):
             group = list(some)
             # A daemon that starts again would disturb the load of another lab; a pause does not.
-            with nullcontext() if waits else lock.turn(alone=False):
+            with nullcontext() if waits else lock.turn(alone=False, slot=self.stack.slot):
                 inject.apply(self.stack, group)
                 if not waits and inject.takes_effect_later(group):
                     self.engine.pause(_TAKES_EFFECT)
@@ -261,18 +271,19 @@ class Run(Looks):
         """
         name = self.stack.name
         was = self.stack.pace
-        with lock.turn(alone=False):
+        with self.engine.slot(name) as slot, lock.turn(alone=False, slot=slot):
             self.collect(on=False)
             self.stack.release()
             self.engine.down(name)
-            self.stack, _ = _up(self.engine, self.lab, name, self.record, collects=False)
+            made = _up(self.engine, self.lab, name, self.record, slot, collects=False)
+            self.stack, _ = made
         self.stack.pace = was
         self.record.facts["machines"] = self.machines_started()
 
     def down(self) -> None:
         """Remove the stack and verify that nothing is left."""
         with uninterrupted():
-            with lock.turn(alone=False, patience=_TIDIES_UP):
+            with lock.turn(alone=False, patience=_TIDIES_UP, slot=self.stack.slot):
                 self.collect(on=False)
                 self.stack.release()
                 self.engine.down(self.stack.name)
@@ -280,9 +291,8 @@ class Run(Looks):
                 self.record.event("down")
 
 
-def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
+def _context(engine: Engine, lab: Lab, facts: Facts, slot: str) -> Mapping[str, Any]:
     """Return what a reader of the record needs to know about where it was measured."""
-    facts = engine.facts()
     used = lab.services.images(lab.daemons)
     return {
         "lab": lab.id,
@@ -294,6 +304,7 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
         "system": facts.system,
         "cgroup": facts.cgroup,
         "cpus": facts.cpus,
+        **({"slot": slot} if slot else {}),
         "memory_bytes": facts.memory,
         "images": {name: images.tag(name) for name in used},
     }

@@ -111,8 +111,12 @@ class Alone:
 
 
 def share_out(engine: Engine, note: Say) -> str:
-    """Give the stacks a processor of their own, and return that of the tools; empty without one."""
-    engine.cpus, cpus = processors(engine.facts().cpus)
+    """Give the stacks a slot of their own, and return that of the tools.
+
+    Where there are no two slots, each gets a processor; empty without a second one.
+    """
+    first, second = [*engine.slots(), "", ""][:2]
+    engine.cpus, cpus = (first, second) if second else processors(engine.facts().cpus)
     if not cpus:
         note("This machine has one processor: tools share it with the stack and its load.")
     return cpus

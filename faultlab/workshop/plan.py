@@ -6,7 +6,6 @@ A mistake is reported in one line with the file, the key and the expected value.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Set
 from pathlib import Path
@@ -19,6 +18,7 @@ from faultlab.core.defaults import CLASS_FILE
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import JUDGE, VERIFY
+from faultlab.engine import cpu_slots
 from faultlab.lab import loader as labs
 from faultlab.lab import services
 from faultlab.lab.collection import bare
@@ -36,8 +36,8 @@ Time = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def _cpus() -> str:
-    """Return three quarters of the CPUs as a limit; less would change what some labs measure."""
-    return f"cpus={0.75 * (os.cpu_count() or 1):g}"
+    """Return three quarters of a stack's CPUs as a limit; less would change what labs measure."""
+    return f"cpus={0.75 * cpu_slots.width():g}"
 
 
 class Draw(Strict):

@@ -61,7 +61,7 @@ class Session:
         self._preparing: set[int] = set()  # the seats for which that waits or goes on
         # The seats whose lab was ended with the block before this one: once, it can have failed.
         self._moved: set[tuple[int, int]] = set()
-        self._slots = Slots(size.AT_ONCE)
+        self._slots = Slots(size.AT_ONCE, size.parts(plan))
         # The next change sets it. Take it before looking, to miss none.
         self.change = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()

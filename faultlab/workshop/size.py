@@ -7,6 +7,7 @@ a check is rather quicker. All else is computed from these.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import statistics
@@ -17,6 +18,7 @@ from itertools import pairwise
 
 from faultlab.core import paths
 from faultlab.core.text import number
+from faultlab.engine import cpu_slots
 from faultlab.lab import loader as labs
 from faultlab.lab.collection import bare
 from faultlab.lab.model import Lab
@@ -49,6 +51,11 @@ def machine() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
+def parts(plan: ClassPlan) -> int:
+    """Return how many loads a class can have at a time: one for each slot of this machine."""
+    return len(cpu_slots.of_machine()) if plan.engine == "local" else 1
+
+
 @cache
 def _looks() -> dict[str, list[float]]:
     """Return the seconds of a look in each recorded walk that passed, by lab."""
@@ -72,13 +79,15 @@ class Queue:
     """Seats that check a lab that makes load at the same time, one after the other.
 
     `block`: from 1, 0 without blocks. `lab`: empty if each seat has its own. `last`: seconds until
-    the last of these checks is done, None if no walk of such a lab is recorded.
+    the last of these checks is done, None if no walk of such a lab is recorded. `at_once`: how many
+    are made at a time.
     """
 
     block: int
     lab: str
     seats: int
     last: float | None
+    at_once: int = 1
 
     @property
     def text(self) -> str:
@@ -86,9 +95,10 @@ class Queue:
         what = f"check {self.lab}, which makes load" if self.lab else "check labs that make load"
         how = "no recorded walk says how long"
         if self.last is not None:
-            each = number(round(self.last / self.seats), "s")
+            each = number(round(self.last / math.ceil(self.seats / self.at_once)), "s")
             how = f"{self.seats} checks of {each}, so {in_minutes(self.last)} for the last"
-        return f"{self.seats} seats {what}, one at a time: {how}."
+        few = "one" if self.at_once == 1 else str(self.at_once)
+        return f"{self.seats} seats {what}, {few} at a time: {how}."
 
     def says(self, plan: ClassPlan) -> str:
         """Return the same with the block."""
@@ -104,10 +114,11 @@ def queues(plan: ClassPlan, chosen: Sequence[Sequence[str]]) -> list[Queue]:
         its = [labs.loaded(seat[place]) for seat in chosen]
         loads = [lab for lab in its if lab.load]
         known = [each for lab in loads if (each := seconds(lab)) is not None]
-        last = sum(known) * len(loads) / len(known) if known else None
+        turns = math.ceil(len(loads) / parts(plan))
+        last = statistics.mean(known) * turns if known else None
         name = loads[0].id if len({lab.id for lab in its}) == 1 and loads else ""
         if len(loads) > 1 and (last is None or last >= LATE):
-            found.append(Queue(block, name, len(loads), last))
+            found.append(Queue(block, name, len(loads), last, parts(plan)))
     return found
 
 
@@ -134,8 +145,9 @@ def of(plan: ClassPlan, chosen: Sequence[Sequence[str]]) -> Size:
     pairs = [[memory(a) + memory(b) for a, b in pairwise(each)] for each in chosen]
     both = [max(two, default=one) for two, one in zip(pairs, largest, strict=True)]
     first = [labs.loaded(each[0]) for each in chosen]
+    many = parts(plan)
     starts = [(lab.load, _TO_START * (seconds(lab) or 0)) for lab in first]
-    ready = sum(each if load else each / AT_ONCE for load, each in starts)
+    ready = sum(each if load else each / AT_ONCE for load, each in starts) / many
     found = queues(plan, chosen)
     said, last = [each.says(plan) for each in found], max((q.last or 0 for q in found), default=0)
     whole, two = sum(largest) + SPARE, (sum(both) if plan.block else sum(largest)) + SPARE

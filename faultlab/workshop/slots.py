@@ -14,11 +14,12 @@ from faultlab.lab.model import Lab
 class Slots:
     """A priority queue for the machine. Labs without load share it; a lab with load has it alone.
 
-    A check goes before a start, because a participant waits for it.
+    If the machine has several slots of CPUs, that holds for each of these `parts`. A check goes
+    before a start, because a participant waits for it.
     """
 
-    def __init__(self, count: int) -> None:
-        self._free = count
+    def __init__(self, count: int, parts: int = 1) -> None:
+        self._free = count * parts
         self._count = count
         self._waiting: list[tuple[int, int, asyncio.Event]] = []  # a heap: urgency, number
         self._number = 0

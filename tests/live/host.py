@@ -69,7 +69,7 @@ def whole(namespace: str, *folders: Path) -> State:
         "loop devices": sorted(map(str, Path("/sys/block").glob("loop*/loop"))),
         "network namespaces": _names(Path("/run/netns")),
         "shims": shims(_commands()),
-        "locks": held(_lines("cat", "/proc/locks"), _inodes(lock.folder())),
+        "locks": held(_lines("cat", "/proc/locks"), _inodes(lock.folder(), lock.folder_of_all())),
         "files": sorted([*_temporary(), *(str(each) for one in folders for each in _in(one))]),
         "processes": processes(_environments(), namespace),
     }
@@ -143,8 +143,9 @@ def _nftables(get: int) -> list[str]:
     return found
 
 
-def _inodes(folder: Path) -> dict[int, str]:
-    return {path.stat().st_ino: path.name for path in _in(folder) if path.suffix == ".lock"}
+def _inodes(*folders: Path) -> dict[int, str]:
+    every = [path for folder in folders for path in _in(folder) if path.suffix == ".lock"]
+    return {path.stat().st_ino: path.name for path in every}
 
 
 def _temporary() -> list[str]:
@@ -152,9 +153,10 @@ def _temporary() -> list[str]:
 
     These are the files of locks, and the pace of this machine, which holds until it boots again.
     """
-    ours = lock.folder()
-    beside = [path for path in _in(ours) if path.suffix != ".lock" and path.stem[:5] != "pace-"]
-    return [str(path) for path in [*Path("/tmp").glob("faultlab-*"), *beside] if path != ours]
+    ours = [lock.folder(), lock.folder_of_all()]
+    every = [path for folder in ours for path in _in(folder)]
+    beside = [path for path in every if path.suffix != ".lock" and path.stem[:5] != "pace-"]
+    return [str(path) for path in [*Path("/tmp").glob("faultlab-*"), *beside] if path not in ours]
 
 
 def _in(folder: Path) -> list[Path]:

@@ -18,6 +18,7 @@ import pytest
 
 from faultlab.cli.main import main
 from faultlab.core import lock
+from faultlab.engine import cpu_slots
 from faultlab.engine.docker import compose
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab import collection, images
@@ -136,6 +137,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("FAULTLAB_VM_NAME", "of-the-unit-tests")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(lock, "_TOP", tmp_path)
+    monkeypatch.setattr(cpu_slots, "_USUAL", 1 << 20)  # one slot, on whatever machine the tests run
     monkeypatch.setattr(collection, "added", lambda: tmp_path / "added")
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     forget()

@@ -292,7 +292,7 @@ class FakeEngine(Engine):
         """Return all machines of a stack that is up."""
         return [f"machine {name}" for name in self.stacks_up.get(stack, FakeStack()).machines]
 
-    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path, slot: str = "") -> None:
         """Put the machines of a lab up."""
         made = FakeStack()
         self.launched += 1

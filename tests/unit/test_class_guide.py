@@ -10,6 +10,7 @@ import pytest
 
 from faultlab.core import paths
 from faultlab.core.terminal import Terminal
+from faultlab.engine import cpu_slots
 from faultlab.lab import loader as labs
 from faultlab.workshop import guide, lessons, papers, parts, plan, size, slides
 from faultlab.workshop.folder import Folder
@@ -158,6 +159,18 @@ def test_checks_of_load_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size, "_looks", dict)
     (queue,) = size.queues(two, [["somaxconn"]] * 12)
     assert queue.text.endswith("one at a time: no recorded walk says how long.")
+
+
+def test_slots_of_cpus_shorten_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster has its own machines, so the CPUs of this one say nothing of it."""
+    monkeypatch.setattr(size, "_looks", lambda: {"somaxconn": [40.0]})
+    monkeypatch.setattr(cpu_slots, "of_machine", lambda: ["0-1", "2-3", "4-5", "6-7", "8-9"])
+    day = {"seats": [f"Seat {n}" for n in range(22)], "labs": ["somaxconn"]}
+    (queue,) = size.queues(planned(**day), [["somaxconn"]] * 22)
+    assert queue.text.endswith("5 at a time: 22 checks of 40 s, so 3.3 minutes for the last.")
+    (queue,) = size.queues(planned(engine="kubernetes", **day), [["somaxconn"]] * 22)
+    assert "one at a time" in queue.text
+    assert size.of(planned(**day), [["somaxconn"]] * 22).ready == 22 * 2 * 40 / 5
 
 
 def test_the_size_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:

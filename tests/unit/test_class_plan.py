@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
+from faultlab.engine import cpu_slots
 from faultlab.lab import collection, services
 from faultlab.lab import loader as labs
 from faultlab.run import digest, harmless, together
@@ -189,7 +189,7 @@ def test_a_class_goes_on_with_another_number_of_cpus(
 
     def goes_on(text: str, cpus: int) -> ClassPlan:
         file.write_text(text)
-        monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+        monkeypatch.setattr(cpu_slots, "width", lambda: cpus)
         found = plan.read(str(file))
         assert verbs._opened(Terminal(), found, "class.toml", folder).events
         return found

@@ -120,6 +120,22 @@ def test_who_waits_no_more_lets_others_pass() -> None:
     asyncio.run(three())
 
 
+def test_each_slot_of_cpus_has_a_load_of_its_own() -> None:
+    async def some() -> None:
+        slots, mtu, loud = Slots(2, parts=2), labs.load("mtu"), labs.load("scale-out")
+        async with asyncio.timeout(1), slots.take(loud, False), slots.take(mtu, False):
+            waiting = asyncio.create_task(slots.take(loud, False).__aenter__())
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            waiting.cancel()
+            async with slots.take(mtu, False):
+                pass
+        async with asyncio.timeout(1), slots.take(loud, False), slots.take(loud, False):
+            pass
+
+    asyncio.run(some())
+
+
 def test_a_seat_that_fills_the_disk(here: Served) -> None:
     """A seat that fills the disk loses its stack, is told why, and can have a fresh one."""
     here.wait(1, "red")

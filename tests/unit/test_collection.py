@@ -382,7 +382,7 @@ class Redis(Network):
 class RedisEngine(FakeEngine):
     """Stacks with a Redis."""
 
-    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path, slot: str = "") -> None:
         super().launch(lab, stack, run_id, folder)
         self.stacks_up[stack].network = Redis()
 

@@ -132,6 +132,7 @@ class Proc:
         cgroup: str = "",
         line: str = "",
         pids: str = "",
+        cpus: str = "0",
     ) -> None:
         folder = self.folder / str(pid)
         (folder / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
@@ -139,7 +140,9 @@ class Proc:
         (folder / "stat").write_text(stat)
         (folder / "cgroup").write_text(f"0::/{cgroup}\n")
         (folder / "cmdline").write_bytes(line.encode())
-        (folder / "status").write_text(f"Name:\t{name}\nNSpid:\t{pids or pid}\n")
+        (folder / "status").write_text(
+            f"Name:\t{name}\nNSpid:\t{pids or pid}\nCpus_allowed_list:\t{cpus}\n"
+        )
         (folder / "task" / str(pid) / "schedstat").write_text(f"9 {ticks * 10_000_000} 3\n")
 
 
@@ -182,6 +185,94 @@ def test_in_the_vm_qemu_is_the_stack(proc: Proc) -> None:
     proc.process(11, "qemu-system-x86", ticks=0, line="qemu\0-name\0guest=faultlab2,debug=on\0")
     now = observer.read()
     assert list(now.processes.keys() - now.ours) == [11]
+
+
+class Slotted:
+    """A machine of four CPUs, whose CPUs 2 and 3 are the slot of a stack."""
+
+    def __init__(self, proc: Proc) -> None:
+        self.proc = proc
+        self.observer = Observer(["c0ffee"], proc=proc.folder, cpus=frozenset({2, 3}))
+        self.ran(0, 0)
+        proc.process(os.getpid(), "python", parent=1, ticks=0, cpus="2-3")
+        proc.process(10, "nginx", parent=12, ticks=0, cgroup="docker/c0ffee", cpus="2-3")
+        proc.process(12, "containerd-shim", ticks=0, cpus="0-3")
+        self.before = self.observer.read()
+
+    def ran(self, here: int, elsewhere: int, *, softirq: int = 0, irq: int = 0) -> None:
+        """Let programs run for so many of 100 ticks on each CPU of the slot, and on the others.
+
+        The hypervisor takes 50 of the ticks of the others.
+        """
+        after = bool(here or elsewhere)
+        ours = f"{1000 + here} 0 0 {1000 + 100 * after - here - softirq - irq} 0 {irq} {softirq} 0"
+        other = f"{1000 + elsewhere} 0 0 {1000 + 50 * after - elsewhere} 0 0 0 {50 * after}"
+        every = [f"cpu{n} {other if n < 2 else ours} 0 0" for n in range(4)]
+        text = "\n".join(["cpu  9 9 9 9 9 9 9 9 9 9", *every, "ctxt 1"])
+        (self.proc.folder / "stat").write_text(text)
+
+    def seen(self) -> CpuInterference:
+        return self.observer.since(self.before)
+
+
+@pytest.fixture
+def slotted(proc: Proc) -> Slotted:
+    return Slotted(proc)
+
+
+def test_a_slot_does_not_feel_what_may_not_run_there(slotted: Slotted) -> None:
+    """Such as the stacks of other slots. Nor what the hypervisor took of other CPUs."""
+    slotted.proc.process(20, "stress", ticks=100, cpus="0-1")
+    slotted.ran(90, 50)
+    assert (slotted.seen().others, slotted.seen().stolen) == (0, 0)
+
+
+def test_a_program_on_any_cpu_took_what_the_slot_did_not_use_itself(slotted: Slotted) -> None:
+    """The CPUs of the slot ran for 180 ticks: 100 are of the stack, 30 of this command."""
+    slotted.proc.process(20, "stress", ticks=160, cpus="0-3")
+    slotted.proc.process(10, "nginx", parent=12, ticks=100, cgroup="docker/c0ffee", cpus="2-3")
+    slotted.proc.process(os.getpid(), "python", parent=1, ticks=30, cpus="2-3")
+    slotted.ran(90, 50)
+    seen = slotted.seen()
+    assert seen.others == pytest.approx(0.25)
+    assert seen.words == "other programs used 25% of the CPU time (stress 0.5 CPUs)"
+
+
+def test_a_busy_program_of_a_slot_that_is_idle_was_elsewhere(slotted: Slotted) -> None:
+    slotted.proc.process(20, "stress", ticks=100, cpus="0-3")
+    slotted.ran(0, 50)
+    assert slotted.seen().others == 0
+
+
+def test_a_program_that_used_little_took_no_more(slotted: Slotted) -> None:
+    slotted.proc.process(20, "cron", ticks=10, cpus="0-3")
+    slotted.ran(90, 0)
+    assert slotted.seen().others == pytest.approx(0.05)
+
+
+def test_what_was_run_in_a_container_and_has_ended_is_the_stacks(slotted: Slotted) -> None:
+    """A load that `docker exec` starts is a child of the shim, which then has its time."""
+    slotted.proc.process(20, "stress", ticks=200, cpus="0-3")
+    slotted.proc.process(12, "containerd-shim", ticks=140, cpus="0-3")
+    slotted.ran(80, 50)
+    assert slotted.seen().others == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("irq", "others"), [(0, 0.2), (5, 0.0)])
+def test_interrupts_are_of_a_program_where_the_kernel_says_so(
+    slotted: Slotted, irq: int, others: float
+) -> None:
+    slotted.proc.process(20, "stress", ticks=200, cpus="0-3")
+    slotted.proc.process(12, "containerd-shim", ticks=100, cpus="0-3")
+    slotted.ran(50, 50, softirq=20, irq=irq)
+    assert slotted.seen().others == pytest.approx(others)
+
+
+def test_of_cpus_that_are_offline_nothing_is_known(slotted: Slotted) -> None:
+    slotted.observer = replace(slotted.observer, cpus=frozenset({8}))
+    slotted.before = slotted.observer.read()
+    slotted.ran(90, 90)
+    assert slotted.seen() == CpuInterference(0.0, 0.0)
 
 
 @pytest.mark.parametrize("observer", [Observer(["c0ffee"]), Observer(guest="nobody")])

@@ -61,9 +61,9 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     taken: list[str] = []
     turn = lock.turn
 
-    def noting(alone: bool) -> AbstractContextManager[None]:
+    def noting(alone: bool, slot: str = "") -> AbstractContextManager[None]:
         taken.append("alone" if alone else "shared")
-        return turn(alone)
+        return turn(alone, slot=slot)
 
     lock.private(lock.folder())
     monkeypatch.setattr(lock, "turn", noting)
@@ -92,6 +92,13 @@ def test_stacks_that_start_at_once_wait_for_one_measurement(turns: list[str]) ->
 def test_another_kernel_has_its_own_pace(turns: list[str]) -> None:
     assert [found(Machine(600)), found(Machine(60, kernel=2))] == [1, 0.1]
     assert turns == ["alone", "alone"]
+
+
+def test_slots_of_one_size_have_one_pace(turns: list[str]) -> None:
+    """And another one than the whole machine, which a learner's older stack can have."""
+    machine = cast("Shell", Machine(300, 450, 600))
+    paces = [load_scale.find(machine, slot).share for slot in ("0-1", "2-3", "")]
+    assert paces == [0.5, 0.75, 1.0] and turns == ["alone", "shared", "alone"]
 
 
 def test_an_old_pace_is_measured_again(turns: list[str]) -> None:

@@ -38,6 +38,7 @@ class Idle(dict[str, Any]):
     """A stack without machines."""
 
     name = "faultlab-mtu"
+    slot = ""
     machines: tuple[()] = ()
 
     def helper(self) -> Idle:
@@ -179,7 +180,7 @@ def test_the_pace_is_found_once_before_the_first_load(
     """It can need the machine alone, so a stack that is not measured must not wait for that."""
     found: list[str] = []
 
-    def find(user: str) -> LoadScale:
+    def find(user: str, _slot: str) -> LoadScale:
         found.append(user)
         return LoadScale(0.4)
 
@@ -306,7 +307,7 @@ def test_each_wait_is_twice_as_long_until_the_patience_ends(
     held: list[bool] = []
 
     @contextmanager
-    def turn(alone: bool) -> Iterator[None]:
+    def turn(alone: bool, slot: str) -> Iterator[None]:
         held.append(alone)
         yield
         held.pop()
@@ -437,7 +438,7 @@ def test_a_look_has_the_machine_alone_if_speed_is_judged(
     had: list[bool] = []
 
     @contextmanager
-    def turn(alone: bool) -> Iterator[None]:
+    def turn(alone: bool, slot: str) -> Iterator[None]:
         had.append(alone)
         yield
 

@@ -66,6 +66,11 @@ class StackBounds:
     def _info(self) -> Mapping[str, Any]:
         return self._engine.info()
 
+    @property
+    def cpus(self) -> int:
+        """Return how many CPUs Docker has."""
+        return int(self._info.get("NCPU", 0))
+
     def most(self) -> Mapping[str, Any]:
         """Return the limits of a stack as a whole: those that are chosen, else a share."""
         chosen = services.limits(os.environ.get(services.LIMITS_IN_ALL, ""))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
-from faultlab.core.naming import STACK_LABEL
+from faultlab.core.naming import SLOT_LABEL, STACK_LABEL
 from faultlab.engine.contract import Engine
 
 if TYPE_CHECKING:
@@ -119,6 +119,12 @@ class Docker:
     def containers(self, stack: str = "") -> list[Container]:
         """Return our containers (of one stack), running or not."""
         return self._ours(self.client.containers.list, stack, all=True, ignore_removed=True)
+
+    def slots_up(self) -> dict[str, str]:
+        """Return the slots of the stacks of all users that have one, by name: in one request."""
+        with self.errors():
+            found = self.client.api.containers(all=True, filters={"label": SLOT_LABEL})
+        return {its["Labels"][STACK_LABEL]: its["Labels"][SLOT_LABEL] for its in found}
 
     def networks(self, stack: str = "") -> list[Any]:
         """Return our networks (of one stack)."""

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from faultlab.core.errors import CannotRun
-from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, RUN_LABEL, STACK_LABEL
+from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, RUN_LABEL, SLOT_LABEL, STACK_LABEL
 from faultlab.engine.contract import Machine, State
 from faultlab.engine.docker.attach import DockerTerminal
 from faultlab.engine.docker.connection import DockerEngine
@@ -37,6 +37,7 @@ class DockerMachine(Machine):
         self.lab_id = str(container.labels.get(LAB_LABEL, ""))
         self.run_id = str(container.labels.get(RUN_LABEL, ""))
         self.owner = str(container.labels.get(OWNER_LABEL, ""))
+        self.slot = str(container.labels.get(SLOT_LABEL, ""))
         self.created = str(container.attrs.get("Created", ""))[:19]
         self.mark = str(container.id)
 

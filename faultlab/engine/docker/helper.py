@@ -62,14 +62,16 @@ class Helpers:
 
     @contextmanager
     def sidecar(
-        self, stack: str, seconds: int, *, whole: bool, rights: Sequence[str]
+        self, stack: str, seconds: int, *, whole: bool, rights: Sequence[str], cpus: str = ""
     ) -> Iterator[Machine]:
         """Keep a helper container while the body runs commands in it.
 
-        After `seconds` Docker itself ends and removes it, even if we were killed.
+        After `seconds` Docker itself ends and removes it, even if we were killed. `cpus`: those
+        that it can use; empty for all.
         """
         hidden = {"pid_mode": "host", "read_only": True, "tmpfs": {"/tmp": ""}}
         options = {"auto_remove": True, "network_mode": "none", **(hidden if whole else {})}
+        options |= {"cpuset_cpus": cpus or None}
         command = ["sleep", str(seconds)]
         with self._made("machine", command, stack, **options, **_having(rights)) as container:
             with self._engine.errors():
@@ -89,7 +91,8 @@ class Helpers:
                 options |= {"volumes_from": [f"{inside.mark}:ro"]}  # its sockets can still be used
         options |= {"entrypoint": [], "working_dir": program.folder}
         options |= {"mem_limit": program.memory or None, "pids_limit": program.processes or None}
-        options |= {"cpuset_cpus": program.cpus or None}
+        cpus = program.cpus or (inside.slot if inside else "")
+        options |= {"cpuset_cpus": cpus or None}
         what = program.image, program.command, program.stack, program.files
         return self._started(*what, **options)
 

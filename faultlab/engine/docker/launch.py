@@ -7,7 +7,7 @@ import yaml
 
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
-from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, RUN_LABEL, STACK_LABEL
+from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, RUN_LABEL, SLOT_LABEL, STACK_LABEL
 from faultlab.engine.contract import Machine
 from faultlab.engine.docker import compose, subnet
 from faultlab.engine.docker.connection import Docker
@@ -77,22 +77,37 @@ done'
 
 
 def launch(
-    on: Docker, lab: Lab, stack: str, run_id: str, folder: Path, *, parent: str = "", cpus: str = ""
+    on: Docker,
+    lab: Lab,
+    stack: str,
+    run_id: str,
+    folder: Path,
+    *,
+    parent: str = "",
+    cpus: str = "",
+    slot: str = "",
 ) -> None:
     """Start the containers of the lab's stack, without waiting until they are ready.
 
     The compose files are stored in `folder`. `parent`: the cgroup of all containers; empty for
-    Docker's own. `cpus`: those that they can use; empty for all. Raises CannotRun.
+    Docker's own. `cpus`: those that they can use; empty for all. `slot`: the same, if they are a
+    slot. Raises CannotRun.
     """
     labels = {STACK_LABEL: stack, LAB_LABEL: lab.alias, RUN_LABEL: run_id}
-    labels[OWNER_LABEL] = naming.owner()
+    labels |= {OWNER_LABEL: naming.owner(), **({SLOT_LABEL: slot} if slot else {})}
     named = naming.neutral(stack) if lab.blind and lab.blind.examined else ""
     with on.errors():
         taken = subnet.of_networks(on.client.networks.list()) + subnet.host_routes()
     for candidate in subnet.free(taken):
         files = []
         documents = lab.services.documents(
-            stack, lab.daemons, str(candidate), labels, parent=parent, cpus=cpus, named=named
+            stack,
+            lab.daemons,
+            str(candidate),
+            labels,
+            parent=parent,
+            cpus=slot or cpus,
+            named=named,
         )
         for i, document in enumerate(documents):
             file = folder / ("compose.yaml", "overlay.yaml", f"overlay-{i}.yaml")[min(i, 2)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from faultlab.core import lock, naming
+from faultlab.core import cpus, lock, naming
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
-from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, STACK_LABEL
+from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, SLOT_LABEL, STACK_LABEL
 from faultlab.core.terminal import Terminal
+from faultlab.engine import cpu_slots
 from faultlab.engine.contract import Machine, Process, Program
 from faultlab.engine.docker import compose, launch, removal, untracked
 from faultlab.engine.docker.bounds import StackBounds
@@ -25,6 +27,8 @@ from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.own_pod import in_a_pod
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
+
+_TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
 
 
 class LocalEngine(DockerEngine):
@@ -61,6 +65,7 @@ class LocalEngine(DockerEngine):
     def bring_up(cls, term: Terminal, images: Collection[str] | None = None) -> LocalEngine:
         """Build the missing images. Raises CannotRun."""
         engine = cls()
+        engine.slots()  # a wrong size is named before anything starts
         with term.step("images", "checking what must be built") as step:
             engine.images.ensure(step.note, images)
             step.done("ready")
@@ -80,6 +85,7 @@ class LocalEngine(DockerEngine):
             cgroup=info.get("CgroupVersion", ""),
             cpus=info.get("NCPU", 0),
             memory=info.get("MemTotal", 0),
+            tcp_mem="" if self.owns_kernel else _tcp_mem(),
         )
 
     def unfit(self) -> str:
@@ -120,13 +126,37 @@ class LocalEngine(DockerEngine):
             machine.joins = names.get(home, home)
         return sorted(found, key=lambda machine: (bool(machine.joins), machine.name))
 
-    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+    def slots(self) -> list[str]:
+        """Return the slots of this machine; empty if there is one, of all that Docker has.
+
+        A Docker with fewer CPUs than this command has others, and we cannot know which. Raises
+        BadInput for a size that no slot can have.
+        """
+        found, ours = cpu_slots.of_machine(), len(cpu_slots.usable())
+        whole = len(cpus.parse(found[0])) == ours
+        if whole and ours == os.cpu_count():
+            return []  # without asking Docker, which can have no more
+        docker = self.bounds.cpus
+        return [] if docker < ours or (whole and docker == ours) else found
+
+    @contextmanager
+    def slot(self, stack: str) -> Iterator[str]:
+        """Choose the slot that the fewest stacks have; where `cpus` are chosen, what is a slot."""
+        slots = self.slots()
+        if self.cpus or not slots:
+            yield self.cpus if self.cpus in slots else ""
+            return
+        with cpu_slots.claim(stack, slots, self.slots_up) as chosen:
+            yield chosen
+
+    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path, slot: str = "") -> None:
         """Start the containers with Compose; the compose files are stored in `folder`.
 
         They are in the cgroup that `isolate_network` limits.
         """
         parent = self.bounds.parent(stack) if self.most() else ""
-        launch.launch(self, lab, stack, run_id, folder, parent=parent, cpus=self.cpus)
+        more = {"parent": parent, "cpus": self.cpus, "slot": slot}
+        launch.launch(self, lab, stack, run_id, folder, **more)
 
     def most(self) -> Mapping[str, Any]:
         """Return the limits of a stack as a whole: those that are chosen, else a share."""
@@ -185,8 +215,9 @@ class LocalEngine(DockerEngine):
     def sidecar(
         self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> AbstractContextManager[Machine]:
-        """Keep a helper container while the body runs commands in it."""
-        return self.helpers.sidecar(stack, seconds, whole=whole, rights=rights)
+        """Keep a helper container while the body runs commands in it, on the CPUs of the stack."""
+        its = self.slots_up().get(stack, "") if self.slots() else ""
+        return self.helpers.sidecar(stack, seconds, whole=whole, rights=rights, cpus=its)
 
     def process(self, program: Program) -> AbstractContextManager[Process]:
         """Run a program in a container of its own while the body runs."""
@@ -209,7 +240,15 @@ class LocalEngine(DockerEngine):
 
     def observer(self, stack: str) -> Observer:
         """Return an observer that does not count the stack's containers as others."""
-        return Observer([str(container.id) for container in self.containers(stack=stack)])
+        its = self.containers(stack=stack)
+        slot = next((s for each in its if (s := each.labels.get(SLOT_LABEL))), "")
+        return Observer([str(each.id) for each in its], cpus=cpus.parse(slot))
+
+
+def _tcp_mem() -> str:
+    with suppress(OSError):  # we are in a container, too
+        return " ".join(_TCP_MEM.read_text().split())
+    return ""
 
 
 def _unfit(info: Mapping[str, Any], parts: Sequence[str]) -> str:

@@ -215,7 +215,7 @@ class KubernetesEngine(Engine):
             *(f"container {p.metadata.name}/{c.name}" for p in pods for c in p.spec.containers),
         ]
 
-    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path, slot: str = "") -> None:
         """Create the pods of a lab, give them their names, and wait until they run."""
         made = manifest.services(lab)
         plan = manifest.Plan(stack, lab.alias, run_id, self.cluster.disposable)

@@ -8,6 +8,10 @@ That is this one, or a node of a cluster (node_observer.py).
 Other programs are all processes except the containers of the stack, Docker's own processes, this
 command and kernel threads. For a lab in the VM, QEMU is the stack. Pressure and the run-queue delay
 of the stack are recorded too, but the stack itself causes most of them, so no limit rests on them.
+
+Where the stack has a slot (cpu_slots.py), only the time of its CPUs counts. /proc does not say on
+which CPU a program ran. So a program that may not run there is no other one. All others together
+used at most the time in which these CPUs ran programs, without that of the stack and this command.
 """
 
 import os
@@ -15,9 +19,10 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from faultlab.core import cpus as sets
 from faultlab.core.errors import CannotRun
 from faultlab.engine.measure.procfs import Folder
 
@@ -49,8 +54,9 @@ class Process:
 class Moment:
     """The kernel's counters at one time. `delay` and `pressure` are in seconds; None if unknown.
 
-    `processes`: all of them by number. `ours`: the numbers of our own, which do not count. `cpus`:
-    the number of CPUs.
+    `processes`: all of them by number. `ours`: the numbers of our own, and of those that may not
+    run on these CPUs, which do not count. `cpus`: the number of CPUs. Of a slot, `ran`: the ticks
+    in which its CPUs ran a program, and `inside`: the numbers of our own that run nowhere else.
     """
 
     ticks: int
@@ -60,6 +66,8 @@ class Moment:
     delay: float | None = None
     pressure: float | None = None
     cpus: int = 1
+    ran: int | None = None
+    inside: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,8 @@ class Observer:
 
     `containers`: ids that are in the names of the stack's cgroups. `guest`: the name of the VM, if
     they run there. `runtime`: the programs that run containers. `node`: reads /proc of another
-    machine. `own`: ids of other cgroups of ours there.
+    machine. `own`: ids of other cgroups of ours there. `cpus`: those of the stack's slot; empty if
+    it has the whole machine.
     """
 
     containers: Collection[str] = ()
@@ -110,12 +119,16 @@ class Observer:
     runtime: tuple[str, ...] = DOCKER
     node: Callable[[], Folder] | None = None
     own: Collection[str] = ()
+    cpus: frozenset[int] = frozenset()
 
     def read(self) -> Moment:
         """Read the counters now. If they cannot be read they are unknown and do not count."""
         try:
             proc: Folder = self.node() if self.node else self.proc
             stat = (proc / "stat").read_text()
+            ran = None
+            if self.cpus:
+                stat, ran = of_slot(stat, self.cpus)
             busy, idle, stolen = parse_stat(stat)
         except (CannotRun, OSError, ValueError, IndexError):
             return Moment(0, 0, {})
@@ -127,8 +140,16 @@ class Observer:
         pressure = None
         with suppress(OSError):  # kernels can be built without it
             pressure = waited((proc / "pressure" / "cpu").read_text())
-        cpus = count_cpus(stat)
-        return Moment(busy + idle, stolen, everything, ours, _delay(proc, stack), pressure, cpus)
+        ticks, cpus, delay = busy + idle, count_cpus(stat), _delay(proc, stack)
+        whole = Moment(ticks, stolen, everything, ours, delay, pressure, cpus)
+        if ran is None:
+            return whole
+        may = {pid: _allowed(proc, pid) for pid in everything}
+        elsewhere = {pid for pid, allowed in may.items() if allowed and not allowed & self.cpus}
+        inside = {pid for pid in ours if may[pid] and may[pid] <= self.cpus}
+        # A shim has the time of what was run in its container by `docker exec` and has ended.
+        inside |= {everything[pid].parent for pid in stack & inside} & ours
+        return replace(whole, ours=ours | elsewhere, ran=ran, inside=frozenset(inside))
 
     def since(self, before: Moment) -> CpuInterference:
         """Return what others took between an earlier moment and now."""
@@ -174,6 +195,15 @@ def _processes(proc: Folder) -> Iterator[tuple[int, Process]]:
                     yield int(folder.name), process
 
 
+def _allowed(proc: Folder, pid: int) -> frozenset[int]:
+    """Return the CPUs on which a process may run; empty if it has ended."""
+    with suppress(OSError, ValueError):
+        for line in (proc / str(pid) / "status").read_text().splitlines():
+            if line.startswith("Cpus_allowed_list:"):
+                return sets.parse(line.partition(":")[2])
+    return frozenset()
+
+
 def _in_a_container(proc: Folder, pid: int) -> bool:
     """Return whether a process has a PID namespace below; there it can have any name."""
     with suppress(OSError):
@@ -202,7 +232,11 @@ def between(before: Moment, now: Moment) -> CpuInterference:
         return CpuInterference(0.0, 0.0)
     seconds = ticks * _TICK
     elapsed = seconds / now.cpus
-    used = _used(before.processes, now)
+    spent = _spent(before.processes, now)
+    used = _used(spent, now)
+    if before.ran is not None and now.ran is not None:
+        ours = sum(max(0.0, spent.get(pid, 0.0)) for pid in now.inside)
+        used = _at_most(max(0.0, (now.ran - before.ran) * _TICK - ours), used)
     most = sorted(used.items(), key=lambda item: -item[1])[:3]
     names = [f"{name} {spent / elapsed:.1f} CPUs" for name, spent in most if spent > 0.05 * elapsed]
     return CpuInterference(
@@ -214,8 +248,8 @@ def between(before: Moment, now: Moment) -> CpuInterference:
     )
 
 
-def _used(before: dict[int, Process], now: Moment) -> dict[str, float]:
-    """Return the CPU seconds of others between two readings, by the name of the program."""
+def _spent(before: dict[int, Process], now: Moment) -> dict[int, float]:
+    """Return the CPU seconds of all processes between two readings, by their numbers."""
     spent: dict[int, float] = {}
     for pid, process in now.processes.items():
         was = before.get(pid)
@@ -230,12 +264,24 @@ def _used(before: dict[int, Process], now: Moment) -> dict[str, float]:
         if heir in spent:
             # It has ended, and its nearest living parent got all its time, also that from before.
             spent[heir] -= process.seconds
+    return spent
+
+
+def _used(spent: dict[int, float], now: Moment) -> dict[str, float]:
+    """Return the CPU seconds of others, by the name of the program."""
     used: dict[str, float] = {}
     for pid, seconds in spent.items():
         name = now.processes[pid].name
         if pid not in now.ours:
             used[name] = used.get(name, 0.0) + max(0.0, seconds)
     return used
+
+
+def _at_most(seconds: float, used: dict[str, float]) -> dict[str, float]:
+    """Return what was used, all reduced by one factor if it is more than these seconds."""
+    total = sum(used.values())
+    factor = seconds / total if total > seconds else 1.0
+    return {name: spent * factor for name, spent in used.items()}
 
 
 def _rate(before: float | None, now: float | None, seconds: float) -> float | None:
@@ -260,6 +306,23 @@ def parse_stat(stat: str) -> tuple[int, int, int]:
     fields = [int(field) for field in stat.split("\n", 1)[0].split()[1:9]]
     idle = fields[3] + fields[4]
     return sum(fields) - idle, idle, fields[7]
+
+
+def of_slot(stat: str, cpus: Collection[int]) -> tuple[str, int]:
+    """Return the lines of some CPUs with their sum first, and the ticks in which they ran programs.
+
+    A kernel either charges interrupts to the program that was interrupted, or counts them apart
+    (CONFIG_IRQ_TIME_ACCOUNTING). Only the second one measures hard interrupts, in the column `irq`.
+    Raises ValueError if none of the CPUs is there.
+    """
+    lines = [m for m in re.finditer(r"^cpu(\d+) (.*)$", stat, re.MULTILINE) if int(m[1]) in cpus]
+    every = [[int(field) for field in line[2].split()[:8]] for line in lines]
+    if not every:
+        raise ValueError(f"no line for the CPUs {sets.show(cpus)}")
+    total = [sum(column) for column in zip(*every, strict=True)]
+    user, nice, system, _, _, irq, softirq, _ = total
+    whole = ["cpu  " + " ".join(map(str, total)), *(line[0] for line in lines)]
+    return "\n".join(whole), user + nice + system + (0 if irq else softirq)
 
 
 def count_cpus(stat: str) -> int:

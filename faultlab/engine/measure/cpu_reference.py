@@ -16,8 +16,8 @@ _MOST = 4  # CPUs; if there are more, the rest is likely to be the same
 
 
 def measure() -> float:
-    """Return the MiB that all CPUs together hash in a second of CPU time."""
-    threads = min(_MOST, os.cpu_count() or 1)
+    """Return the MiB that all CPUs of this command together hash in a second of CPU time."""
+    threads = min(_MOST, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(threads) as pool:
         return sum(pool.map(_hash, [_SECONDS] * threads))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from faultlab.core import lock
+from faultlab.core import cpus, lock
 from faultlab.engine.shell import Shell
 
 _PROGRAMS = 1500  # that a machine of pace 1 starts in a second
@@ -37,20 +37,22 @@ class LoadScale:
         return seconds if self.share > 0.5 else round(seconds * min(_LONGEST, 1 / self.share))
 
 
-def find(machine: Shell) -> LoadScale:
+def find(machine: Shell, slot: str = "") -> LoadScale:
     """Return the highest pace of a machine's kernel that was measured in the last minutes.
 
     Stacks that start meanwhile can only lower what is measured. So the first measurement waits
     until it is alone, and stacks that need it too wait for its result. The next ones share their
-    turn with such stacks.
+    turn with such stacks. `slot`: the CPUs of the stack, if it has only these. Slots of one size
+    have one pace.
     """
-    file = lock.folder() / f"pace-{UUID(machine.must(_KERNEL).strip())}"
+    size = f"-{len(cpus.parse(slot))}" if slot else ""
+    file = lock.folder() / f"pace-{UUID(machine.must(_KERNEL).strip())}{size}"
     if _known(file) is None:
         with lock.hold(f"first-{file.name}", "start", wait=True):
             if _known(file) is None:
-                with lock.turn(alone=True):
+                with lock.turn(alone=True, slot=slot):
                     return _keep(file, measure(machine))
-    with lock.turn(alone=False):
+    with lock.turn(alone=False, slot=slot):
         return _keep(file, measure(machine))
 
 

@@ -97,10 +97,14 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         """Return a root shell in the VM."""
         return self._kernel
 
-    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+    def slots(self) -> list[str]:
+        """Return none: the VM is measured from outside, where its CPUs are threads of QEMU."""
+        return []
+
+    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path, slot: str = "") -> None:
         """Start the containers, and record that this stack is in the VM."""
         in_vm_mark(stack).touch(mode=0o600)
-        super().launch(lab, stack, run_id, folder)
+        super().launch(lab, stack, run_id, folder, slot)
         if most := self.most():
             bounds = self.bounds
             self.helpers.on_host(bounds.binding(bounds.parent(stack), most), stack)
