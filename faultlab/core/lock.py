@@ -10,7 +10,7 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +22,8 @@ from faultlab.core.errors import CannotRun
 _GIVES_WAY, _CLOSED, _OPEN = 15.0, 2.0, 5.0
 _PAUSE = 0.02  # seconds
 _CLASS = "class-"
+_MACHINE = "machine"  # a command that has its lock alone makes load
+_LOCKS = Path("/proc/locks")
 # Not TMPDIR: it differs between the terminals of a user, and their commands must see each other.
 # The path of a socket in it is short enough, too.
 _TOP = Path("/tmp")
@@ -109,7 +111,7 @@ def turn(alone: bool, patience: float = math.inf) -> Iterator[None]:
     lets them go first for a while, so that they run in parallel. Then it keeps new ones out, so
     that many of them cannot keep a load waiting without end.
     """
-    with os.fdopen(_open("queue"), "r+") as queue, os.fdopen(_open("machine"), "r+") as machine:
+    with os.fdopen(_open("queue"), "r+") as queue, os.fdopen(_open(_MACHINE), "r+") as machine:
         if patience < math.inf:
             _taken(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, patience)
         elif alone:
@@ -119,6 +121,34 @@ def turn(alone: bool, patience: float = math.inf) -> Iterator[None]:
             fcntl.flock(machine, fcntl.LOCK_SH)
             fcntl.flock(queue, fcntl.LOCK_UN)
         yield
+
+
+def looks(stack: str) -> bool:
+    """Return whether a command works on a stack now, or has the whole machine for a load.
+
+    It touches no lock, because a command that wants it in this moment would be refused.
+    """
+    wanted = dict[str, os.stat_result]()
+    for name in (stack, _MACHINE):
+        with suppress(OSError):  # it was never taken
+            found = (folder() / f"{name}.lock").stat()
+            wanted[str(found.st_ino)] = found
+    for line in _LOCKS.read_text().splitlines():  # source: proc(5)
+        _, kind, _, how, process, place, *_ = line.replace(" -> ", " ").split()
+        found_there = wanted.get(place.rpartition(":")[2])
+        if (kind, how) == ("FLOCK", "WRITE") and found_there and _has(process, found_there):
+            return True
+    return False
+
+
+def _has(process: str, file: os.stat_result) -> bool:
+    """Return whether a process has this file open: another file system can have its number too."""
+    with suppress(OSError):  # it has just ended, or is of another user
+        for each in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):  # it has just closed this one
+                if os.path.samestat(each.stat(), file):
+                    return True
+    return False
 
 
 def _take_alone(queue: IO[str], machine: IO[str]) -> None:
