@@ -6,7 +6,7 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const LEFT = 40, TOP = 3, BAND = 26, GAP = 9, HEIGHT = 90, BUCKET = 5;
 
 function showVisits(told) {
-  if (told.begun !== live.begun) live.points = [];
+  if (told.begun !== live.begun) live.points = [], live.drawn = 0;
   live.begun = told.begun;
   live.points.push(...told.points);
   live.points = live.points.filter(([at]) => at > told.now - told.span - BUCKET);
@@ -16,21 +16,22 @@ function showVisits(told) {
   const pages = [...new Set(told.pages)], more = pages.length > 1 ? ` and ${pages.length - 1} more` : "";
   byId("live").hidden = !pages.length;
   if (!pages.length) return;
-  byId("live-what").textContent = `A user opens ${pages[0]}${more} about once a second`;
+  byId("live-what").textContent = `A user opens ${pages[0]}${more} about once a second.`;
   byId("live-what").title = pages.join(", ");
   byId("live-says").textContent = told.says;
-  byId("live-last").textContent = told.pauses ? "No visits while a look is taken." : told.last ? `The last one: ${told.last}.` : "";
-  drawVisits(told.points.length < 2);
+  byId("live-last").textContent = told.pauses ? "No visits while a look is taken." : told.last ? `Last: ${told.last}.` : "";
+  if (!live.drawn) drawVisits();
 }
 
-// With reduced motion it moves every five seconds, and at the first look.
-function drawVisits(often = true) {
+// It moves once a second, with reduced motion every five.
+function drawVisits() {
   const now = Date.now() / 1000, place = byId("live");
-  if (place.hidden || !place.clientWidth || (live.drawn && now - live.drawn < (often && !calm.matches ? 0 : calm.matches ? 5 : 0))) return;
+  if (place.hidden || !place.clientWidth || (calm.matches && now - live.drawn < 5)) return;
   live.drawn = now;
   const drawing = place.querySelector("svg"), width = place.clientWidth, end = now - live.behind, begin = end - live.span;
   const x = (at) => LEFT + (width - LEFT - 2) * (at - begin) / live.span, shown = live.points.filter(([at]) => at >= begin);
-  const longest = Math.max(0.1, ...shown.map(([, seconds]) => seconds)), low = TOP + 2 * BAND + GAP;
+  // A visit that failed is as high as the longest that was served: its time tells only when the user gave up.
+  const longest = Math.max(0.05, ...shown.filter(([, , served]) => served).map(([, seconds]) => seconds)), low = TOP + 2 * BAND + GAP;
   const buckets = new Map();
   for (const [at, , served] of shown) {
     const which = Math.floor(at / BUCKET), [all, well] = buckets.get(which) ?? [0, 0];
@@ -43,9 +44,8 @@ function drawVisits(often = true) {
     if (served < all) ill += `M${from} ${TOP}H${to}V${at}H${from}Z`;
   }
   for (const [at, seconds, served] of shown) {
-    const bar = `M${x(at)} ${low}v${-Math.max(1, BAND * seconds / longest)}`;
-    if (served) bars += bar;
-    else late += `${bar}m-2 ${BAND * seconds / longest > BAND - 5 ? 1 : -5}l4 4m-4 0l4 -4`;
+    if (served) bars += `M${x(at)} ${low}v${-Math.max(1, BAND * seconds / longest)}`;
+    else late += `M${x(at)} ${low}v${-BAND}`;
   }
   const made = (name, facts, text = "") => {
     const one = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -59,8 +59,8 @@ function drawVisits(often = true) {
   for (const [at, what] of fell) {
     const place = x(at), text = what.startsWith("check") ? `check ${what.endsWith("repaired") ? "✓" : "✗"}` : what, room = 6.4 * text.length;
     labels.push(made("path", { d: `M${place} ${TOP}V${low}`, class: "fell" }));
-    const from = Math.min(Math.max(free, place - room / 2), last - room);
-    if (from < free - 1 || from > place) { if (place < free || place > last) continue; }
+    const from = Math.max(free, Math.min(place - room / 2, last - room));
+    if (from > place || from + room > last) continue; // it would be beside its line
     labels.push(made("text", { x: from, y: HEIGHT - 3, class: "fell" }, text));
     free = from + room + 8;
   }
