@@ -61,7 +61,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Share:
-    """The result of some visits. `seconds`: the median of those that were served; None without one."""
+    """The result of some visits. `seconds`: the median of those served; None without one."""
 
     visits: int
     served: int

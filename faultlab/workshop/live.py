@@ -95,7 +95,7 @@ class Graph:
                 if mark.at > now - SECONDS
             ],
             "says": share(visits[-LATELY:]).words,
-            "last": visits[-1].words if visits else "",
+            "last": visits[-1].words if visits and not visits[-1].served else "",
             "pauses": self.pauses,
         }
 

@@ -76,7 +76,7 @@ class Users:
         return Visit(at, took, well, 200 if well else 0, why, PAGE.url)
 
 
-def story(users: Users) -> None:
+def told(users: Users) -> None:
     """Four minutes: healthy, the fault, a check that fails, a restart, and half of a repair."""
     now = time.time()
     for ago in range(260, 0, -1):
@@ -104,6 +104,13 @@ def it(tmp_path: Path, users: Users) -> Iterator[Served]:
         yield its
 
 
+@pytest.fixture
+def story(users: Users, tmp_path: Path) -> Path:
+    """Let the visitor tell the story; return a folder for pictures."""
+    told(users)
+    return tmp_path
+
+
 def test_the_graph_says_in_words_what_users_meet(
     it: Served, users: Users, browser: Browser
 ) -> None:
@@ -124,7 +131,7 @@ def test_the_graph_says_in_words_what_users_meet(
 
 
 def test_it_marks_what_fell(it: Served, users: Users, browser: Browser) -> None:
-    story(users)
+    told(users)
     page = page_of(it, browser, 1)
     drawing = page.locator("#live svg")
     expect(drawing.locator("path.fell")).to_have_count(5)
@@ -156,7 +163,7 @@ def test_a_stack_has_one_visitor_and_none_without_a_page(
 def test_a_page_that_is_loaded_again_shows_the_minutes_before(
     it: Served, users: Users, browser: Browser
 ) -> None:
-    story(users)
+    told(users)
     page = page_of(it, browser, 1)
     page.wait_for_function("live.points.length > 250")
     page.reload()
@@ -189,13 +196,12 @@ def test_with_reduced_motion_it_moves_every_five_seconds(it: Served, browser: Br
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size["width"]))
 def test_it_is_beside_the_terminal_and_has_no_barriers(
     it: Served,
-    users: Users,
     browser: Browser,
     size: ViewportSize,
     colours: Literal["light", "dark"],
-    tmp_path: Path,
+    *,
+    story: Path,
 ) -> None:
-    story(users)
     context = browser.new_context(viewport=size, color_scheme=colours, bypass_csp=True)
     page = context.new_page()
     page.goto(f"{it.url}/join?token={it.keys.token(1)}")
@@ -203,7 +209,7 @@ def test_it_is_beside_the_terminal_and_has_no_barriers(
     page.locator(".xterm-accessibility").first.wait_for(state="attached")
     check(page, it, 60, 502)
     page.wait_for_timeout(1200)
-    pictured(page, tmp_path, f"{size['width']}-{colours}")
+    pictured(page, story, f"{size['width']}-{colours}")
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     box, screen = (page.locator(one).bounding_box() for one in ("#live", ".screen:visible"))
     assert box and screen and box["y"] + box["height"] <= screen["y"]

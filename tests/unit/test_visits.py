@@ -82,7 +82,7 @@ def pages(lab: str) -> list[Page]:
 def test_which_pages_are_opened() -> None:
     """Those of the check; without one those of the ticket, where only the server can fail."""
     assert pages("mtu") == [Page("http://web/", 3, 300)]
-    assert [page.url for page in pages("keepalive-race")][0] == "http://web:8000/"
+    assert pages("keepalive-race")[0].url == "http://web:8000/"
     assert [page.name for page in pages("pmtu-black-hole")] == [
         "http://web/",
         "http://web/list/restaurants.html",
@@ -317,6 +317,18 @@ def test_top_prints_objects(lab: str, faultlab: Run, engine: FakeEngine) -> None
     assert states["php-fpm"] == ("web", "exited 137") and states["web"] == ("", "running")
     assert [one["what"] for one in told[0]["fell"]] == ["fault"] and told[1]["fell"] == []
     assert told[-1]["share"]["visits"] > 0
+
+
+def test_ctrl_c_is_the_usual_end_of_top(
+    lab: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_facts: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(top, "plain", pressed)
+    got = faultlab("top", lab)
+    assert (got.code, got.err) == (0, "")
+    assert got.out.splitlines()[-1].startswith("Ended after 0 s: ")
 
 
 def test_top_ends_with_its_lab(lab: str, faultlab: Run, engine: FakeEngine) -> None:
