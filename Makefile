@@ -30,6 +30,8 @@ shell-%: ready ## log in to a machine of the lab (AT=web; default client)
 	@$(FAULTLAB) shell $* $(AT)
 use-%: ready ## show utilisation, saturation, errors (AT=web: only there)
 	@$(FAULTLAB) use $* $(if $(filter command environment,$(origin AT)),$(AT))
+top-%: ready ## show what its users meet, live
+	@$(FAULTLAB) top $*
 watch-%: ready ## show the numbers that matter, live (a strong hint)
 	@$(FAULTLAB) watch $*
 next: ready ## recommend the lab to take now

@@ -48,6 +48,15 @@ class EngineContract:
         with pytest.raises(CannotRun, match=r"On web this failed with exit code 3: exit 3"):
             stack["web"].must("exit 3")
 
+    def test_a_program_that_hears_and_ends_with_its_input(self, stack: Stack) -> None:
+        with stack["web"].talk(["cat"]) as talk:
+            talk.send(b"one\n")
+            assert next(talk.output) == b"one\n"
+            talk.send(b"two\n")
+            assert next(talk.output) == b"two\n"
+        left = "sleep 2; ps -e -o comm= | grep -x cat || true"
+        assert stack["web"].run(left).out == ""
+
     def test_the_steps_of_a_lab(self, stack: Stack) -> None:
         lab = labs.load("mtu")
         for step in (*lab.inject, *lab.fix):

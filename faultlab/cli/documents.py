@@ -22,7 +22,7 @@ from faultlab.lab.collection import Collection
 from faultlab.lab.model import Decoy, Lab
 from faultlab.lab.repair import Repairs
 from faultlab.learn import checking, exam, hints, learner, mystery, progress, start_many
-from faultlab.observe import flame, watch
+from faultlab.observe import flame, top, watch
 from faultlab.observe.use import table
 from faultlab.oncall import shift
 from faultlab.report import (
@@ -68,6 +68,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "down": (learner.down,),
     "use": (table.show,),
     "flame": (flame.flame,),
+    "top": (top.top,),
     "watch": (watch.watch,),
     "verify": (verify.verify,),
     "curve": (curve.show, curve_page.again),

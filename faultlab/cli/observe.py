@@ -40,3 +40,14 @@ def watch(term: Terminal, lab: str, seconds: float | None, load: bool) -> object
     from faultlab.observe import watch
 
     return watch.watch(term, lab, seconds, load)
+
+
+@verb("mtu", "mtu --seconds 60", "mtu --seconds 5 --json")
+@LAB
+@option("--seconds", type=float, metavar="N", help="stop after N seconds (at Ctrl-C)")
+@option("--json", "as_json", is_flag=True, help="print a JSON object a line, once a second")
+def top(term: Terminal, lab: str, seconds: float | None, as_json: bool) -> object:
+    """Show what users meet live, the state of the stack, and what fell when."""
+    from faultlab.observe import top
+
+    return top.top(term, lab, seconds, as_json)

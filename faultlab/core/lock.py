@@ -22,6 +22,8 @@ _GIVES_WAY, _CLOSED, _OPEN = 15.0, 2.0, 5.0
 _PAUSE = 0.02  # seconds
 _TRIES = 50  # pauses
 _CLASS = "class-"
+_MACHINE = "machine"  # a command that has its lock alone makes load
+_LOCKS = Path("/proc/locks")
 _OF_ALL = "faultlab-slots"
 # Not TMPDIR: it differs between the terminals of a user, and their commands must see each other.
 # The path of a socket in it is short enough, too.
@@ -121,6 +123,37 @@ def turn(alone: bool, patience: float = math.inf, slot: str = "") -> Iterator[No
             machine = held.enter_context(_file_of_all(f"cpu-{cpu}.lock"))
             _take(queue, machine, alone, patience)
         yield
+
+
+def looks(stack: str, slot: str = "") -> bool:
+    """Return whether a command works on a stack now, or has its CPUs for a load.
+
+    It touches no lock, because a command that wants it in this moment would be refused. `slot`: the
+    CPUs of the stack; empty if it has those of the whole machine.
+    """
+    files = [folder() / f"{name}.lock" for name in (stack, _MACHINE)]
+    files += [folder_of_all() / f"cpu-{cpu}.lock" for cpu in cpus.parse(slot)]
+    wanted = dict[str, os.stat_result]()
+    for file in files:
+        with suppress(OSError):  # it was never taken
+            found = file.stat()
+            wanted[str(found.st_ino)] = found
+    for line in _LOCKS.read_text().splitlines():  # source: proc(5)
+        _, kind, _, how, process, place, *_ = line.replace(" -> ", " ").split()
+        found_there = wanted.get(place.rpartition(":")[2])
+        if (kind, how) == ("FLOCK", "WRITE") and found_there and _has(process, found_there):
+            return True
+    return False
+
+
+def _has(process: str, file: os.stat_result) -> bool:
+    """Return whether a process has this file open: another file system can have its number too."""
+    with suppress(OSError):  # it has just ended, or is of another user
+        for each in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):  # it has just closed this one
+                if os.path.samestat(each.stat(), file):
+                    return True
+    return False
 
 
 def _take(queue: int, machine: int, alone: bool, patience: float) -> None:

@@ -67,6 +67,15 @@ class Process(Protocol):
         """Return the exit code when the program has ended."""
 
 
+class Talk(Protocol):
+    """A program in a machine that hears what it is sent. Its input ends with us, however we end."""
+
+    output: Iterator[bytes]  # in pieces as they arrive, until the program ends
+
+    def send(self, data: bytes) -> None:
+        """Write to its standard input. Raises CannotRun if the machine is gone."""
+
+
 class Machine(Shell):
     """A machine of a stack, or a daemon that has joined one. Probes run their commands in it."""
 
@@ -125,6 +134,10 @@ class Machine(Shell):
     @abstractmethod
     def put(self, folder: str, archive: bytes) -> None:
         """Unpack a tar archive into a folder of it."""
+
+    @abstractmethod
+    def talk(self, command: Sequence[str]) -> AbstractContextManager[Talk]:
+        """Run a program in it while the body runs; the program must end when its input does."""
 
     @abstractmethod
     def terminal(self) -> Shelled:

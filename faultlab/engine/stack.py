@@ -72,15 +72,22 @@ class Stack(Mapping[str, Machine]):
 
         Raises CannotRun.
         """
+        its = self.users(machine)
+        if its.joins or not its.link[0]:
+            return its
+        if its.name not in self._apart:
+            self._apart[its.name] = Users(its, lambda: self.dice, self.machines)
+        return self._apart[its.name]
+
+    def users(self, machine: str = "") -> Machine:
+        """Return the machine of the users of a machine, with the address that they had last.
+
+        Raises CannotRun.
+        """
         name = (machine or self.client) + USER
         if name not in self._users or not self._users[name].state.running:
             raise CannotRun(f"{name} is not there in {self.name}.", "faultlab status")
-        its = self._users[name]
-        if its.joins or not its.link[0]:
-            return its
-        if name not in self._apart:
-            self._apart[name] = Users(its, lambda: self.dice, self.machines)
-        return self._apart[name]
+        return self._users[name]
 
     def sidecar(self, name: str) -> Sidecar:
         """Return a shell beside a machine or daemon, with programs that no user of it can change.

@@ -32,7 +32,7 @@ READY = "ready"  # after this event a learner can work
 SHOWN, GONE = "shown", "gone"  # keys: numbers of the faults of a lab that has several
 # After each of these, nothing is hidden from the learner of a mystery.
 GAVE_UP, TOLD, DOWN = "gave up", "told", "down"
-_FILE = "run.json"
+FILE = "run.json"
 _ADDED = "events.jsonl"  # events since run.json was written, each with its place in the list
 _ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
 
@@ -149,8 +149,8 @@ class Record:
         folder = paths.runs() / run_id
         if not run_id or Path(run_id).name != run_id or not folder.is_dir():
             raise BadInput(f"There is no run {run_id!r}.", "faultlab runs")
-        file, name = folder / _FILE, f"The record of the run {run_id}"
-        missing = BadInput(f"The run {run_id} has no {_FILE}.", f"ls {folder}")
+        file, name = folder / FILE, f"The record of the run {run_id}"
+        missing = BadInput(f"The run {run_id} has no {FILE}.", f"ls {folder}")
         facts = document.read(file, SCHEMA, missing, name=name, upgrade=_rename)
         if isinstance(facts.get("events"), list):
             _add_since(facts["events"], folder / _ADDED)
@@ -250,5 +250,5 @@ class Record:
     def save(self) -> None:
         """Write the whole file or keep the old one. Raises CannotRun, as on a full disk."""
         with self.changing:
-            paths.write_whole(self.folder / _FILE, json.dumps(self.facts, indent=1) + "\n")
+            paths.write_whole(self.folder / FILE, json.dumps(self.facts, indent=1) + "\n")
             (self.folder / _ADDED).unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from faultlab.lab.model import Lab, Limit
 from faultlab.learn import mystery
 from faultlab.workshop import size
 from faultlab.workshop.journal import Event, Journal
+from faultlab.workshop.live import Live
 from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import DISK_FULL, STANDING, Roster, Seat, Turn
 from faultlab.workshop.slots import Slots
@@ -66,6 +67,7 @@ class Session:
         self.change = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._there: dict[str, dict[str, Part]] = {}  # the containers of all stacks here
+        self.live = Live(roster, stacks)
 
     def note(self, happened: Event, seat: int | None = None, **facts: Any) -> None:
         """Record an event, let it count, and show it on all pages."""
@@ -89,6 +91,7 @@ class Session:
         """Stop what is in progress; the same command continues it."""
         for task in self._tasks:
             task.cancel()
+        self.live.end()
         self.stacks.processes.terminate()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.stacks.processes.gone()
@@ -471,6 +474,7 @@ class Session:
     async def _look(self) -> None:
         """Note which containers there are, with one question to Docker for all seats."""
         found = await asyncio.to_thread(self.stacks.parts)
+        self.live.see(found or {})
         if found is not None and found != self._there:
             self._there = found
             self.show()

@@ -1,11 +1,12 @@
 """Stacks: each seat has its own stack, which the command line starts, checks and removes."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from faultlab.core import naming
+from faultlab.core import naming, paths
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
 from faultlab.core.events import Kind, Step
@@ -13,12 +14,14 @@ from faultlab.core.processes import Outcome, Processes
 from faultlab.engine.contract import Engine, Machine, Shelled
 from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
+from faultlab.lab import checks, services
 from faultlab.lab import loader as labs
-from faultlab.lab import services
 from faultlab.lab.model import bytes_of
 from faultlab.learn import hints
-from faultlab.run import looks, placement
+from faultlab.run import looks, placement, visit, visitor
+from faultlab.run.mark import Marks
 from faultlab.run.phase import CHECK, LATER
+from faultlab.run.visit import Page, Visit
 from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Seat, Turn
 
@@ -145,6 +148,25 @@ class Stacks:
     async def cut_off(self, seat: Seat) -> None:
         """Remove the stack of a seat at once, even if a command is working on it."""
         await asyncio.to_thread(lambda: self._engine().down(self.name(seat)))
+
+    def visits(
+        self,
+        seat: Seat,
+        begun: Callable[[list[Page], Marks], None],
+        hear: Callable[[Visit], None],
+        over: threading.Event,
+    ) -> None:
+        """Visit the stack of a seat until it is over; `begun` gets the pages. It waits for that.
+
+        Raises CannotRun if the stack is gone.
+        """
+        stack, lab = self._stack(seat), labs.loaded(seat.turn.lab)
+        pages = visit.pages(lab, checks.load(lab))
+        begun(pages, Marks(stack.run_id))
+        if pages:
+            visitor.follow(stack, pages, paths.runs() / stack.run_id, hear, over)
+        else:
+            over.wait()
 
     def terminal(self, seat: Seat, machine: str) -> Shelled:
         """Return a terminal on a machine or daemon of a seat's stack. It waits for the engine.

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ class Streams:
         """Stream the view of a seat."""
         number = request.path_params["seat"]
         return self._stream(
-            request, number, lambda: view.seat(self.session, self.session.roster.seat(number))
+            request, number, lambda: view.seat(self.session, self.session.roster.seat(number)), True
         )
 
     async def trainer(self, request: Request) -> Response:
@@ -46,8 +46,13 @@ class Streams:
         return self._stream(request, None, lambda: view.projector(self.session))
 
     def _stream(
-        self, request: Request, seat: int | None, look: Callable[[], dict[str, Any]]
+        self,
+        request: Request,
+        seat: int | None,
+        look: Callable[[], dict[str, Any]],
+        live: bool = False,
     ) -> Response:
+        """Stream a view after each change; with `live` also each visit to the stack of the seat."""
         visitor = self.guard.admit(request, seat)
         mine = (visitor.number, f"{request.scope['route'].path} {seat}")  # /seat/01 is /seat/1
         if self._open[mine] >= _MOST:
@@ -55,22 +60,34 @@ class Streams:
 
         async def events() -> AsyncIterator[str]:
             self._open[mine] += 1
+            shown = self.session.live.shown(seat) if live and seat else nullcontext()
             try:
-                while not self.closed:
-                    change = self.session.change
-                    if self.guard.visitor(request) != visitor:  # the link can have been replaced
-                        yield "event: gone\ndata: {}\n\n"
-                        return
-                    yield f"data: {json.dumps(look())}\n\n"
-                    await wait(change, _BEAT)
+                with shown as graph:
+                    is_due, sent = True, (0, 0)
+                    while not self.closed:
+                        change, fresh = self.session.change, graph.fresh if graph else None
+                        if self.guard.visitor(request) != visitor:  # its link can be replaced
+                            yield "event: gone\ndata: {}\n\n"
+                            return
+                        if is_due:
+                            yield f"data: {json.dumps(look())}\n\n"
+                        if graph and (told := graph.since(*sent)):
+                            sent = graph.begun, graph.number
+                            yield f"event: visits\ndata: {json.dumps(told)}\n\n"
+                        await wait(change, _BEAT, *filter(None, [fresh]))
+                        is_due = change.is_set() or not (fresh and fresh.is_set())
             finally:
                 self._open[mine] -= 1
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
 
-async def wait(change: asyncio.Event, seconds: float) -> None:
-    """Wait for a change, at most `seconds`, and then a moment for further changes."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(change.wait(), seconds)
+async def wait(change: asyncio.Event, seconds: float, *others: asyncio.Event) -> None:
+    """Wait for one of these changes, at most `seconds`, and then a moment for further ones."""
+    waiting = [asyncio.ensure_future(each.wait()) for each in (change, *others)]
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
     await asyncio.sleep(_PAUSE)

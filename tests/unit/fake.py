@@ -7,6 +7,7 @@ web print follows the MTU of web, as on a real one.
 from __future__ import annotations
 
 import json
+import queue
 import re
 import shlex
 import time
@@ -186,6 +187,15 @@ class FakeMachine(Machine):
         """Keep the archive."""
         self.files[folder] = archive
 
+    @contextmanager
+    def talk(self, command: Sequence[str]) -> Iterator[FakeTalk]:
+        """Talk with something that is `cat`, or visits as visitor.pl does."""
+        talk = FakeTalk(self, is_cat=list(command) == ["cat"])
+        try:
+            yield talk
+        finally:
+            talk.said.put(b"")
+
     def terminal(self) -> Shelled:
         """It has none."""
         raise CannotRun("A fake machine has no terminal.")
@@ -197,6 +207,31 @@ class FakeMachine(Machine):
     def typed(self, action: str) -> str:
         """Return a command line for people, which would not work."""
         return f"fake {action} {self.name}"
+
+
+class FakeTalk:
+    """A program that answers each line; of a visit as the network is now."""
+
+    def __init__(self, machine: FakeMachine, *, is_cat: bool) -> None:
+        self.said: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self.output: Iterator[bytes] = iter(self.said.get, b"")
+        self.heard: list[bytes] = []
+        self._machine = machine
+        self._is_cat = is_cat
+
+    def send(self, data: bytes) -> None:
+        """Answer. Raises CannotRun when the stack is gone."""
+        stack = self._machine.fake.stacks_up.get(self._machine.stack)
+        if stack is None:
+            self.said.put(b"")
+            raise CannotRun("It is not running any more.", "faultlab status")
+        self.heard.append(data)
+        number, _, asked = data.partition(b"\t")
+        if self._is_cat:
+            self.said.put(data)
+        elif asked:
+            self._machine.fake.ran.append(asked.decode())
+            self.said.put(number + (b" 200 0 0.0123\n" if stack.network.fits else b" 000 28 3\n"))
 
 
 class FakeImages(Images):

@@ -11,7 +11,7 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -74,6 +74,7 @@ class FakeStacks(Stacks):
         self.found = FOUND  # by a check
         self.steps: list[Step] = []  # of a check, each after a while
         self.there: dict[str, dict[str, Part]] | None = None
+        self.visitor: Callable[..., None] | None = None
 
     async def run(self, seat: Seat, *words: str, seconds: float = 0, hear: Any = None) -> Outcome:
         self.ran.append((seat.number, words))
@@ -106,6 +107,11 @@ class FakeStacks(Stacks):
             self.acted.append((seat.number, daemon, what))
 
         act(SimpleNamespace(restart=lambda: note("restart"), limit=lambda *most: note(most)))
+
+    def visits(self, seat: Seat, begun: Any, hear: Any, over: threading.Event) -> None:
+        """Be the visitor that a test has made up; none by default, and nothing is shown."""
+        if self.visitor:
+            self.visitor(seat, begun, hear, over)
 
     def terminal(self, seat: Seat, machine: str) -> Mirror:
         return Mirror(f"{self.name(seat)}-{machine}")

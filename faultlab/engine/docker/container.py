@@ -6,6 +6,8 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from faultlab.core.errors import CannotRun
@@ -13,7 +15,7 @@ from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, RUN_LABEL, SLOT_LABEL, 
 from faultlab.engine.contract import Machine, State
 from faultlab.engine.docker.attach import DockerTerminal
 from faultlab.engine.docker.connection import DockerEngine
-from faultlab.engine.docker.exec import answer, both, cut_off_after
+from faultlab.engine.docker.exec import DockerTalk, answer, both, cut_off_after
 from faultlab.engine.shell import GRACE, Done, late
 from faultlab.lab.model import bytes_of
 
@@ -134,6 +136,18 @@ class DockerMachine(Machine):
         """Unpack a tar archive into a folder of the container."""
         with self.engine.errors():
             self.container.put_archive(folder, archive)
+
+    @contextmanager
+    def talk(self, command: Sequence[str]) -> Iterator[DockerTalk]:
+        """Run a program in the container while the body runs."""
+        api = self.container.client.api  # type: ignore[union-attr]
+        with self.engine.errors():
+            exec_id = api.exec_create(self.container.id, list(command), stdin=True)["Id"]
+            talk = DockerTalk(api.exec_start(exec_id, socket=True))
+        try:
+            yield talk
+        finally:
+            talk.close()
 
     def terminal(self) -> DockerTerminal:
         """Return a terminal in it that is not open yet."""

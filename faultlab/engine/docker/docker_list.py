@@ -9,7 +9,7 @@ import json
 import os
 import re
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -21,14 +21,19 @@ _SOCKET = "/var/run/docker.sock"
 _SECONDS = 5
 _ROLE = "com.docker.compose.service"
 _EXITED = re.compile(r"Exited \((\d+)\)")
+_JUST_UP = re.compile(r"Up (\d+|Less than a) second")
 
 
 @dataclass(frozen=True)
 class Part:
-    """One container of a stack: its run, and its state as text (running, exited 137)."""
+    """One container of a stack: its run, and its state as text (running, exited 137).
+
+    `up`: for how many seconds it runs, in its first minute; Docker rounds it later.
+    """
 
     run: str
     state: str
+    up: int | None = field(default=None, compare=False)
 
 
 def labels(stack: str) -> dict[str, dict[str, str]] | None:
@@ -46,7 +51,9 @@ def stacks() -> dict[str, dict[str, Part]] | None:
     for role, its in found:
         code = _EXITED.match(its.get("Status", ""))
         state = f"exited {code[1]}" if code else str(its.get("State", ""))
-        part = Part(its["Labels"].get(RUN_LABEL, ""), state)
+        young = _JUST_UP.match(its.get("Status", ""))
+        up = int(young[1]) if young and young[1].isdigit() else 0 if young else None
+        part = Part(its["Labels"].get(RUN_LABEL, ""), state, up)
         every.setdefault(its["Labels"][STACK_LABEL], {})[role] = part
     return every
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader
 from typing import Any
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import refuse_flood
 
 _STDERR = 2  # in the headers of the output
@@ -47,6 +48,39 @@ def answer(line: Any) -> BufferedReader:
     """
     behind_the_headers: BufferedReader = line._response.raw._fp.fp
     return behind_the_headers
+
+
+def pieces(stream: BufferedReader) -> Iterator[bytes]:
+    """Yield the standard output of a command as it arrives, until it ends or is cut off."""
+    with suppress(OSError, ValueError):  # closed by us while we read
+        while len(header := stream.read(8)) == 8:
+            which, length = struct.unpack(">BxxxL", header)
+            data = stream.read(length)
+            if which != _STDERR:
+                yield data
+
+
+class DockerTalk:
+    """A program that `exec_start(socket=True)` has started, with its standard input."""
+
+    def __init__(self, line: Any) -> None:
+        self._line = line
+        self._socket = socket_of(line)
+        self._socket.settimeout(None)  # it can be silent for longer than Docker itself
+        self.output: Iterator[bytes] = pieces(answer(line))
+
+    def send(self, data: bytes) -> None:
+        """Write to its standard input. Raises CannotRun if its container is gone."""
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise CannotRun("It is not running any more.", "faultlab status") from error
+
+    def close(self) -> None:
+        """Cut the connection: Docker ends the program's input then."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        getattr(self._line, "_response", self._line).close()
 
 
 def both(stream: BufferedReader) -> tuple[bytes, bytes]:

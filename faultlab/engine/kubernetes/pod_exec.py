@@ -86,6 +86,23 @@ class PodExec:
             self.socket.shutdown()
 
 
+class PodTalk:
+    """A program in a pod, with its standard input, which ends with the connection."""
+
+    def __init__(self, line: PodExec) -> None:
+        self._line = line
+        self.output: Iterator[bytes] = (
+            piece for channel, piece in line.read() if channel == STDOUT
+        )
+
+    def send(self, data: bytes) -> None:
+        """Write to its standard input. Raises CannotRun if its container is gone."""
+        try:
+            self._line.send(STDIN, data)
+        except (OSError, websocket.WebSocketException) as error:
+            raise CannotRun("It is not running any more.", "faultlab status") from error
+
+
 def connect(
     cluster: Cluster, at: Place, command: Sequence[str], *, stdin: bool = False, tty: bool = False
 ) -> PodExec:

@@ -4,7 +4,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from faultlab.core.errors import CannotRun
@@ -153,6 +154,15 @@ class PodMachine(Machine):
     def put(self, folder: str, archive: bytes) -> None:
         """Unpack a tar archive into a folder of the container."""
         pod_exec.unpack(self.cluster, self.at, folder, archive)
+
+    @contextmanager
+    def talk(self, command: Sequence[str]) -> Iterator[pod_exec.PodTalk]:
+        """Run a program in the container while the body runs."""
+        line = pod_exec.connect(self.cluster, self.at, command, stdin=True)
+        try:
+            yield pod_exec.PodTalk(line)
+        finally:
+            line.close()
 
     def terminal(self) -> PodTerminal:
         """Return a terminal in it that is not open yet."""

@@ -14,17 +14,19 @@ function say(text, well = false) {
 }
 
 // Calls show(told) whenever something has changed; says so when the server does not answer.
-function listen(url, show) {
+// `more`: functions for events of other names.
+function listen(url, show, more = {}) {
   const source = new EventSource(url);
   source.onmessage = (event) => {
     if (byId("message").dataset.lost) { say(""); delete byId("message").dataset.lost; }
     show(JSON.parse(event.data));
   };
+  for (const [name, hear] of Object.entries(more)) source.addEventListener(name, (event) => hear(JSON.parse(event.data)));
   source.addEventListener("gone", () => { source.close(); say("This link is no longer valid."); });
   source.onerror = () => {
     byId("message").dataset.lost = "yes";
     say("The server does not respond. This page keeps trying; nothing is lost.");
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => listen(url, show), 3000); // it was refused
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => listen(url, show, more), 3000); // it was refused
   };
 }
 

@@ -503,4 +503,4 @@ function tick() {
   byId("clock").textContent = told.state === "red" ? left : told.seconds && told.state !== "waiting" ? `Took ${clock(told.seconds)}.` : "";
 }
 setInterval(tick, 1000);
-listen(`/seat/${seat}/events`, show);
+listen(`/seat/${seat}/events`, show, { visits: showVisits });
