@@ -193,6 +193,10 @@ class ClassPlan(Strict):
         lab = labs.loaded(lab_id) if wanted else None
         return next((name for name in wanted if lab and not joining.refusal(lab, name)), "")
 
+    def stacked(self, lab_id: str) -> str:
+        """Return the lab that a stack has the services of: it can have room for a second fault."""
+        return joining.named(lab_id, fault=self.room_for(lab_id))
+
     @property
     def blocks_of_turns(self) -> list[int]:
         """Return the number of the block of each turn of a seat, from 1; empty without blocks."""

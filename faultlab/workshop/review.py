@@ -24,7 +24,7 @@ from faultlab.workshop.export import ClassId
 from faultlab.workshop.folder import begun
 from faultlab.workshop.journal import Entry, Event, Journal
 from faultlab.workshop.plan import ClassPlan
-from faultlab.workshop.roster import Roster, Seat
+from faultlab.workshop.roster import WORDS, Roster, Seat
 from faultlab.workshop.surprise import Surprise
 
 KINDS = ("md", "html")
@@ -241,7 +241,7 @@ def _rows(seat: Seat, journal: Journal) -> Iterator[list[str]]:
         its = when.get(place, {})
         times = [clock(its[key]) if key in its else "" for key in ("began", "checked", "repaired")]
         counts = [str(turn.checks), str(len(turn.hints))]
-        yield [plain(seat.name), f"`{turn.known}`", *times, *counts, turn.state]
+        yield [plain(seat.name), f"`{turn.known}`", *times, *counts, WORDS[turn.state]]
 
 
 def clock(t: float) -> str:

@@ -16,7 +16,6 @@ from faultlab.lab import loader as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit
 from faultlab.learn import mystery
-from faultlab.run import joining
 from faultlab.workshop import size
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import ClassPlan
@@ -450,8 +449,7 @@ class Session:
         up = [turn for each in self.roster.seats for turn in each.turns[each.at :]]
         there = [turn for turn in up if turn.state not in ("waiting", "failed")]
         used = sum(size.memory(turn.stacked) for turn in there)
-        its = joining.named(seat.turns[to].lab, fault=self.plan.room_for(seat.turns[to].lab))
-        return used + size.memory(its) <= _SHARE * size.machine()
+        return used + size.memory(self.plan.stacked(seat.turns[to].lab)) <= _SHARE * size.machine()
 
     async def _prepare(self, seat: Seat, to: int) -> None:
         """Start and prove the lab of a later turn, while its seat is at work on another."""

@@ -22,7 +22,7 @@ from faultlab.workshop.session import Session
 def seat(session: Session, it: Seat) -> dict[str, Any]:
     """Return what a participant sees. `left`: seconds until the lab ends, None without a limit."""
     turn, plan, then = it.turn, session.plan, session.journal.now()
-    lab = session.lab(turn)
+    lab, first = session.lab(turn), labs.loaded(turn.lab)  # what has joined it is news
     shown, standing = turn.up, turn.state in STANDING
     told = turn.readable
     opened = session.roster.timetable.has_opened(turn.block)  # its block
@@ -48,7 +48,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "paused": session.roster.paused,
         "ended": session.roster.ended,
         "blind": turn.blind,
-        "ticket": html(hints.as_typed(lab, lab.ticket)) if standing or open_ else "",
+        "ticket": html(hints.as_typed(lab, first.ticket)) if standing or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
         "states": session.states(it, session.daemons(it)) if shown else {},

@@ -14,13 +14,14 @@ from pydantic import ValidationError
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.processes import Outcome
 from faultlab.lab import loader as labs
-from faultlab.workshop import closing, view
+from faultlab.workshop import closing, size, view
 from faultlab.workshop.access import TRAINER
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.master import Master
 from faultlab.workshop.plan import ClassPlan, read
 from faultlab.workshop.roster import Roster
 from faultlab.workshop.surprise import Surprise
+from tests.unit.conftest import Run
 from tests.unit.served import Fake, Served, planned, served
 from tests.waiting import until
 
@@ -103,6 +104,16 @@ def test_an_event_comes_before_its_block_ends() -> None:
         ClassPlan.model_validate({**facts, "event": [{**late, "block": 2}]})
 
 
+def test_room_counts_in_the_size_of_a_class(tmp_path: Path, faultlab: Run) -> None:
+    more = 'room = ["session-lock"]\n[[event]]\nat = "0:20"\nmessage = "Hurry."\nseats = ["Ada"]'
+    plain, wide = planned(), planned(**ROOM)
+    chosen = [["mtu", "somaxconn"]] * 3
+    assert size.memory("mtu+session-lock") > size.memory("mtu")
+    assert size.of(wide, chosen).memory > size.of(plain, chosen).memory
+    done = faultlab("class", "lint", plan_file(tmp_path, more))
+    assert "0:20, Ada: message from the boss: Hurry." in done.out
+
+
 # --- the clock of surprises ---
 
 
@@ -160,7 +171,7 @@ def test_a_second_fault_comes_to_all(it: Served) -> None:
     assert news["kind"] == "ticket" and "<p>" in news["html"]
     secret = json.dumps({**seen, "terms": {}})  # the words of an answer name every lab
     assert "session-lock" not in secret and "mtu" not in secret
-    assert seen["several"] and "Several reports came in" in seen["ticket"]
+    assert seen["several"] and "Several reports" not in seen["ticket"]  # it is news, told once
     why = refused(it, "/trainer/surprise", {"fault": "session-lock"})
     assert "session-lock has joined its lab already" in why
 

@@ -14,9 +14,9 @@ function fillList(list, options) {
 }
 
 function showKind(now) {
-  const { kind, seat, hint, message } = surprise();
+  const { kind, seat, hint } = surprise();
   for (const field of document.querySelectorAll("#surprise .of")) field.hidden = !field.classList.contains(kind.value);
-  message.required = kind.value === "message";
+  for (const name of ["message", "fault", "hint"]) surprise()[name].required = kind.value === name;
   fillList(seat, [...(kind.value === "hint" ? [] : [["", "all seats"]]), ...now.seats.map((one) => [String(one.seat), one.name])]);
   const its = now.seats.find((one) => String(one.seat) === seat.value);
   fillList(hint, (its?.prepared ?? []).map((one) => [String(one.number), `${one.number}: ${one.text}`]));
@@ -40,7 +40,7 @@ function showMaster(now) {
   if (body.dataset.facts === facts) return; // no button moves under a click
   body.dataset.facts = facts;
   body.replaceChildren(...now.surprises.map((one) => element("tr", {},
-    element("td", {}, one.state === "fired" ? new Date(1000 * one.t).toLocaleTimeString() : one.when),
+    element("td", {}, one.state === "fired" ? new Date(1000 * one.t).toLocaleTimeString([], { hourCycle: "h23" }) : one.when),
     element("td", {}, one.text), element("td", {}, one.seats.join(", ") || "all seats"),
     element("td", { class: one.not.length ? "amiss" : "" }, outcome(one)),
     element("td", {}, ...(one.state === "waiting" ? [button("call off", () => press("/trainer/call-off", { id: one.id }))] : [])))));

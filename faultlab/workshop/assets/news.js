@@ -12,7 +12,7 @@ function showNews(now) {
   place.replaceChildren(...now.news.map((one) => {
     const text = element("div", {});
     text.innerHTML = one.html;
-    const at = new Date(1000 * one.t).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    const at = new Date(1000 * one.t).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
     const from = one.kind === "ticket" ? "A new ticket" : `From ${one.sender}`;
     return element("article", { class: one.kind }, element("h2", {}, from, " ", element("span", { class: "quiet" }, at)), text);
   }));
