@@ -21,7 +21,7 @@ from faultlab.engine.vm import boot
 from faultlab.lab.collection import Collection
 from faultlab.lab.model import Decoy, Lab
 from faultlab.lab.repair import Repairs
-from faultlab.learn import checking, exam, hints, learner, mystery, progress, start_many
+from faultlab.learn import checking, exam, hints, join, learner, mystery, progress, start_many
 from faultlab.observe import flame, top, watch
 from faultlab.observe.use import table
 from faultlab.oncall import shift
@@ -40,7 +40,7 @@ from faultlab.score import page as score_page
 from faultlab.score import recording, results, scorecard, tryout
 from faultlab.score.tool import Tool
 from faultlab.verify import curve, judge_error, lint, matrix, reliability_page, verify, walks
-from faultlab.workshop import guide, server, solo, verbs
+from faultlab.workshop import guide, review, server, solo, verbs
 from faultlab.workshop.plan import ClassPlan
 
 
@@ -60,6 +60,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "debrief": (learner.debrief, mystery.debrief),
     "mystery": (mystery.start,),
     "diagnose": (mystery.diagnose,),
+    "join": (join.join,),
     "exam": (exam.exam,),
     "oncall": (shift.oncall,),
     "next": (progress.next_,),
@@ -98,7 +99,15 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "images": (doctor.images,),
     "vm": (boot.up, boot.down),
     "page": (solo.serve,),
-    "class": (server.welcome, verbs.status, verbs.end, verbs.write, guide.lint, guide.write),
+    "class": (
+        server.welcome,
+        verbs.status,
+        verbs.end,
+        verbs.write,
+        guide.lint,
+        guide.write,
+        review.write,
+    ),
 }
 # The JSON of `docs` itself, of errors and events, and of files.
 OTHERS: dict[str, Any] = {

@@ -5,7 +5,7 @@ from typing import Any
 
 from click import Choice, IntRange, argument, option
 
-from faultlab.cli.verb import BY_NAME, ENGINE, EVENTS, LAB, MINUTES, many, verb
+from faultlab.cli.verb import BY_NAME, ENGINE, EVENTS, LAB, MINUTES, many, spelled, verb
 from faultlab.core import defaults
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
@@ -15,10 +15,11 @@ from faultlab.core.terminal import Terminal
 @many("labs", "one or more labs of `faultlab list`", required=True)
 @option("--blind", is_flag=True, help="hide which lab it is, for another person")
 @option("--decoys", type=int, default=0, metavar="N", help="with --blind: so many false leads (0)")
+@option("--room", default="", hidden=True, callback=spelled)
 @ENGINE
 @EVENTS
 def start(
-    term: Terminal, labs: tuple[str, ...], *, blind: bool, decoys: int, wanted: str
+    term: Terminal, labs: tuple[str, ...], *, blind: bool, decoys: int, room: str, wanted: str
 ) -> object:
     """Start a lab, prove its symptom and print the ticket; several labs start side by side."""
     if decoys and (not blind or len(set(labs)) > 1):
@@ -29,7 +30,7 @@ def start(
         return start_many.start(term, labs, wanted, blind)
     from faultlab.learn import learner
 
-    return learner.start(term, labs[0], wanted, blind, decoys)
+    return learner.start(term, labs[0], wanted, blind, decoys, room=room)
 
 
 @verb("mtu", "mtu web")
@@ -116,6 +117,18 @@ def progress(term: Terminal, page: str | None, *, by_name: bool) -> object:
     from faultlab.learn import progress
 
     return progress.show(term, page, by_name)
+
+
+@verb("mystery session-lock", "mtu --decoy old-overflow")
+@LAB
+@argument("fault", default="", callback=spelled, help="the lab whose fault joins (none)")
+@option("--decoy", default="", metavar="ID", help="a false lead of `faultlab decoys` joins")
+@EVENTS
+def join(term: Terminal, lab: str, fault: str, decoy: str) -> object:
+    """Let a second fault or a false lead join a lab that is up, as a trainer does."""
+    from faultlab.learn import join
+
+    return join.join(term, lab, fault, decoy)
 
 
 @verb("", "--tier web --level 3", "--seed 7")

@@ -1,5 +1,6 @@
 """Workshop: the verb for a trainer."""
 
+from collections.abc import Callable
 from typing import Any
 
 from click import Choice, IntRange, argument, option
@@ -26,9 +27,10 @@ def page(term: Terminal, port: int) -> object:
     "start class.toml --listen 0.0.0.0",
     "status class.toml",
     "export class.toml --to results.csv",
+    "review class.toml --to review.md",
     "end class.toml",
 )
-@argument("action", type=Choice(("lint", "guide", "start", "status", "end", "export")))
+@argument("action", type=Choice(("lint", "guide", "start", "status", "end", "export", "review")))
 @argument("file", default=defaults.CLASS_FILE, help=f"the class file ({defaults.CLASS_FILE})")
 @option(
     "--listen", metavar="ADDR", default=defaults.LOOPBACK, help="listen here, with TLS (loopback)"
@@ -37,24 +39,25 @@ def page(term: Terminal, port: int) -> object:
 @option("--name", "names", multiple=True, metavar="NAME", help="this machine's name in links")
 @option("--cert", metavar="FILE", help="the certificate (self-signed)")
 @option("--key", metavar="FILE", help="the key of the certificate")
-@option("--to", metavar="FILE", help="export: .csv, .json or .html (all three); guide: a folder")
+@option(
+    "--to",
+    metavar="FILE",
+    help="export: .csv, .json, .html; review: .md, .html (all); guide: a folder",
+)
 @option("--seats", type=IntRange(1, 64), metavar="N", help="lint: also for so many seats")
 def class_(
     term: Terminal, action: str, file: str, to: str | None, seats: int | None, **server: Any
 ) -> object:
     """Run a workshop: each seat has its own labs, and each person a page."""
-    from faultlab.workshop import guide, verbs
+    from faultlab.workshop import guide, review, verbs
 
-    match action:
-        case "lint":
-            return guide.lint(term, file, seats)
-        case "guide":
-            return guide.write(term, file, to)
-        case "status":
-            return verbs.status(term, file)
-        case "end":
-            return verbs.end(term, file)
-        case "export":
-            return verbs.write(term, file, to)
-    verbs.start(term, file, **server)
-    return None
+    acts: dict[str, Callable[[], object]] = {
+        "lint": lambda: guide.lint(term, file, seats),
+        "guide": lambda: guide.write(term, file, to),
+        "start": lambda: verbs.start(term, file, **server),
+        "status": lambda: verbs.status(term, file),
+        "end": lambda: verbs.end(term, file),
+        "export": lambda: verbs.write(term, file, to),
+        "review": lambda: review.write(term, file, to),
+    }
+    return acts[action]()

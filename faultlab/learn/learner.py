@@ -19,7 +19,7 @@ from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import hints
 from faultlab.learn.commands import commands
-from faultlab.run import harmless, inject, placement
+from faultlab.run import harmless, inject, joining, placement
 from faultlab.run.attached import attached
 from faultlab.run.readings import as_seen
 from faultlab.run.record import DOWN, GAVE_UP, READY, Record
@@ -77,11 +77,18 @@ class Removed:
 
 
 def start(
-    term: Terminal, lab_id: str, wanted: str, blind: bool = False, decoys: int = 0
+    term: Terminal,
+    lab_id: str,
+    wanted: str,
+    blind: bool = False,
+    decoys: int = 0,
+    *,
+    room: str = "",
 ) -> Started:
     """Start a lab, prove its symptom and print the ticket. A lab that is already up is kept.
 
-    `blind`: start it as a mystery, with so many `decoys`. Raises SaidNo if the fault has no effect,
+    `blind`: start it as a mystery, with so many `decoys`. `room`: for the fault of that lab, which
+    can join it later. Raises SaidNo if the fault has no effect,
     after a roll-back; raises CannotRun if the lab cannot run. Hints of an earlier try that did not
     end stay paid.
     """
@@ -97,7 +104,7 @@ def start(
         with term.alive("start", "checking if it is already up"):
             stack = placement.find(lab, wanted)
         given = [] if lab.blind else hints.given_before(lab)
-        return _up_already(term, lab, wanted, stack) or begin(term, lab, wanted, given)
+        return _up_already(term, lab, wanted, stack) or begin(term, lab, wanted, given, room)
 
 
 def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> Started | None:
@@ -136,30 +143,36 @@ def reset(term: Terminal, lab_id: str, wanted: str) -> Started:
         return begin(term, lab, wanted, hints.given_before(lab))
 
 
-def begin(term: Terminal, lab: Lab, wanted: str, given: Iterable[int] = ()) -> Started:
+def begin(
+    term: Terminal, lab: Lab, wanted: str, given: Iterable[int] = (), room: str = ""
+) -> Started:
     """Start a lab afresh, prove its symptom and print the ticket. Raises what `start` raises.
 
     The caller holds the lock of its stack. `given`: the hints that the learner has already.
     """
     name = stack_name(lab.alias)
+    whole = joining.with_room(lab, room) if room else lab
     term.goes_on = True  # `start mtu | head` wants the lab, too
     term.heading(f"{lab.alias}: {lab.title}")
-    engine = placement.choose(term, lab, wanted)
+    engine = placement.choose(term, whole, wanted)
     run: Run | None = None
     try:
         with term.step("stack", "starting its containers") as step:
-            run = Run.begin(engine, lab, name)
+            run = Run.begin(engine, whole, name)
             step.done(f"up: {', '.join(run.stack)}")
         with term.step("healthy", "measuring the stack before anything is wrong") as step:
             run.note = step.note
             run.healthy()
             step.done("measured, healthy")
         with term.step("inject", "setting it up") as step:
-            run.inject()
+            if room:
+                joining.begin(run, lab)
+            else:
+                run.inject()
             step.done("done")
         with term.step("symptom", "measuring what its users meet now") as step:
             run.note = step.note
-            found = run.gate()
+            found = as_seen(whole, joining.gate(run, lab) if room else run.gate())
             step.done("none, as it should be" if lab.control else "proven")
     except BaseException as error:
         with uninterrupted():

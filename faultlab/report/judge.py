@@ -13,7 +13,7 @@ from faultlab.lab import checks
 from faultlab.lab import loader as labs
 from faultlab.run.contract import Contract, of_file
 from faultlab.run.readings import Measured
-from faultlab.run.record import Record, worst
+from faultlab.run.record import ROOM, Record, worst
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def judge(term: Terminal, run_id: str) -> Judged:
 def measured(run_id: str) -> Measured:
     """Return a recorded run with the check of its lab as it is today. Raises BadInput."""
     record = Record.read(run_id)
-    lab = labs.load(record.lab)
+    lab = labs.load(record.facts.get(ROOM, record.lab))
     return Measured(lab, checks.load(lab), record)
 
 

@@ -30,6 +30,9 @@ _RENAMED = {"what": "event", "signs": "evidence"}  # since version 1
 VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst to the best
 READY = "ready"  # after this event a learner can work
 SHOWN, GONE = "shown", "gone"  # keys: numbers of the faults of a lab that has several
+# Keys: the lab by whose measures a stack is judged that has room for a second fault, and that fault
+# since it is there.
+ROOM, JOINED = "room", "joined"
 # After each of these, nothing is hidden from the learner of a mystery.
 GAVE_UP, TOLD, DOWN = "gave up", "told", "down"
 FILE = "run.json"

@@ -28,7 +28,7 @@ from faultlab.run import inject, surroundings
 from faultlab.run.looks import PACE, Looks
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY, STILL, Phase
 from faultlab.run.readings import as_seen
-from faultlab.run.record import Record
+from faultlab.run.record import ROOM, Record
 from faultlab.run.timeline import Timeline
 
 # After a reload nginx's old workers accept connections for another 100 ms (ngx_msleep, its master).
@@ -133,6 +133,8 @@ class Run(Looks):
                 f"{lab.alias} was interrupted while it started, or its record is lost.",
                 f"make reset-{lab.alias}",
             )
+        if ROOM in record.facts:
+            lab = labs.load(record.facts[ROOM]).called(lab.alias)
         if PACE in record.facts:
             stack.pace = LoadScale(record.facts[PACE])
         return cls(stack.engine, lab, checks.load(lab), stack, record)

@@ -14,9 +14,11 @@ from faultlab.learn import mystery
 from faultlab.workshop.access import Keys
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event
+from faultlab.workshop.master import Master
 from faultlab.workshop.roster import Seat
 from faultlab.workshop.session import Session
 from faultlab.workshop.solo_session import SoloSession
+from faultlab.workshop.surprise import Surprise
 from faultlab.workshop.terminals import Terminals
 
 
@@ -25,6 +27,7 @@ class Actions:
     """The buttons of one class."""
 
     session: Session
+    master: Master
     keys: Keys
     guard: Guard
     terminals: Terminals
@@ -39,7 +42,10 @@ class Actions:
             raise HTTPException(409, "This was meant for another lab.")
         if self.session.roster.paused and not visitor.trainer:
             raise HTTPException(409, "The class has ended or is paused.")
-        await self._act(request.path_params["act"], seat, facts)
+        if request.path_params["act"] == "hand":
+            self.master.hand(seat, facts.get("up"))
+        else:
+            await self._act(request.path_params["act"], seat, facts)
         return JSONResponse({})
 
     async def _act(self, act: str, seat: Seat, facts: dict[str, Any]) -> None:
@@ -77,7 +83,7 @@ class Actions:
         visitor = self.guard.admit(request, None)
         self.guard.admit(request, number)
         seat = self.session.roster.seat(number)
-        await self.guard.facts(request, visitor)
+        facts = await self.guard.facts(request, visitor)
         match request.path_params["act"]:
             case "restore":
                 self.session.restore(seat)
@@ -87,6 +93,10 @@ class Actions:
                 self.keys.replace(number, self.session.plan.hours)
                 self.session.note(Event.NEW_LINK, number)
                 self.terminals.end_stale()
+            case "hint":
+                self.master.hint(seat, facts.get("number"))
+            case "hand":
+                self.master.hand(seat, facts.get("up"))
             case "link":
                 pass
             case _:
@@ -107,9 +117,27 @@ class Actions:
                 self.session.pause(False)
             case "end":
                 await self.session.end()
+            case "surprise":
+                self.master.surprise(*self._surprise(facts))
+            case "call-off":
+                self.master.call_off(facts.get("id"))
             case _:
                 raise HTTPException(404, "There is no such button.")
         return JSONResponse({})
+
+    def _surprise(self, facts: dict[str, Any]) -> tuple[Surprise, float]:
+        """Return what a trainer lets happen, and after how many minutes. Raises BadInput."""
+        minutes, number = facts.pop("minutes", 0), facts.pop("seat", None)
+        seats = self.session.roster.seats
+        known = number is None or number in range(1, len(seats) + 1)
+        if not known or isinstance(minutes, bool) or not isinstance(minutes, int | float):
+            raise BadInput("Expected a seat of the class, and minutes as a number.")
+        names = [seats[number - 1].name] if number else []
+        try:
+            return Surprise.model_validate({**facts, "seats": names}), float(minutes)
+        except ValidationError as error:
+            why = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+            raise BadInput(f"{why[:1].upper()}{why[1:]}.") from error
 
     def _link(self, request: Request, number: int) -> str:
         """Return the link of a seat, for its participant."""

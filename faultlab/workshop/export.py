@@ -38,7 +38,7 @@ def rows(roster: Roster, now: float) -> Rows:
                 {
                     "seat": seat.number,
                     "name": seat.name,
-                    "lab": labs.loaded(turn.lab).id,
+                    "lab": labs.loaded(turn.whole).id,
                     "state": turn.state,
                     "gave_up": turn.gave_up,
                     "minutes": round(score.minutes, 1),

@@ -84,6 +84,9 @@ def lint(term: Terminal, file: str, seats: int | None) -> Sized:
             for begin, block in zip(begins(plan.block), plan.block, strict=True)
         ]
         term.table(("begins", "block", "min", "labs"), rows)
+    for one in plan.event:
+        where = f" into block {one.block}" if one.block else ""
+        term.say(f"{one.at}{where}, {', '.join(one.seats) or 'all seats'}: {one.text}")
     sizes = [
         of_size(plan, count) for count in dict.fromkeys([len(plan.seats), seats or 0]) if count
     ]

@@ -43,6 +43,12 @@ class Event(StrEnum):
     REMOVED = "removed"
     REFUSED = "refused"
     NEW_LINK = "new link"
+    SET = "set for later"
+    CALLED_OFF = "called off"
+    FIRED = "fired"
+    JOINED = "joined"
+    NOT_JOINED = "did not join"
+    HAND = "hand"
 
 
 _TIMED = (Event.PLANNED, Event.OPENED)  # the events that say when the machine was booted

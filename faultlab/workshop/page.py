@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.templating import Jinja2Templates
 
-from faultlab.workshop import documents, export
+from faultlab.workshop import documents, export, review
 from faultlab.workshop.access import TRAINER, Keys, Visitor
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.session import Session
@@ -105,6 +105,16 @@ class Pages:
             media_type=export.KINDS[kind],
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
         )
+
+    async def review(self, request: Request) -> Response:
+        """Return the class so far as the draft of a post-mortem."""
+        self.guard.admit(request, None)
+        text = review.markdown(self.session.roster, self.session.journal)
+        facts = {
+            "title": f"Review: {self.session.plan.title}",
+            "body": Markup(documents.html(text)),
+        }
+        return TEMPLATES.TemplateResponse(request, "document.html", facts)
 
     def _roster(self, request: Request, template: str) -> Response:
         self.guard.admit(request, None)

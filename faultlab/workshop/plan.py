@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Set
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,12 +19,13 @@ from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import JUDGE, VERIFY
 from faultlab.engine import cpu_slots
+from faultlab.lab import decoys, numbers, services
 from faultlab.lab import loader as labs
-from faultlab.lab import services
 from faultlab.lab.collection import bare
 from faultlab.lab.model import Lab
 from faultlab.learn import mystery
-from faultlab.run import late
+from faultlab.run import harmless, joining, late
+from faultlab.workshop.surprise import Surprise, Timed
 
 MOST_SEATS = 64
 _MANUAL = "docs/workshop.md"
@@ -117,7 +118,9 @@ class ClassPlan(Strict):
     again, which counts; 0 for never. `hours`: how long the links are valid. `limits`: of
     each container; `seat_limits`: of a whole seat; `seat_disk`: of all its containers and volumes.
     `opens`: whether a block opens when the trainer says so, or when the one before it is over.
-    `grace`: minutes for what seats still do in the block before.
+    `grace`: minutes for what seats still do in the block before. `event`: surprises at a time.
+    `room`: labs whose faults can join as a second one by hand. `ranking`, `farewell`: what the
+    projector shows at the end.
     """
 
     id: str
@@ -128,6 +131,10 @@ class ClassPlan(Strict):
     block: list[Block] = []
     opens: Literal["by hand", "by the clock"] = "by hand"
     grace: Annotated[float, Field(ge=0, le=60)] = 3
+    event: list[Timed] = []
+    room: list[str] = []
+    ranking: bool = False
+    farewell: Annotated[str, Field(max_length=200)] = ""
     engine: Literal["local", "kubernetes"] = "local"  # the lab VM has no limits for a seat
     blind: bool = True
     minutes: Time | None = None
@@ -161,6 +168,34 @@ class ClassPlan(Strict):
         if sum(block.minutes for block in self.block) > 60 * self.hours:
             raise ValueError("hours: expected as many as all blocks take, or more")
         return self
+
+    @model_validator(mode="after")
+    def _events_fit(self) -> ClassPlan:
+        for number, one in enumerate(self.event):
+            if unknown := [name for name in one.seats if name not in self.seats]:
+                raise ValueError(f"event[{number}].seats: expected names of seats, got {unknown}")
+            if one.block is None:
+                continue
+            if one.block > len(self.block):
+                raise ValueError(
+                    f"event[{number}].block: expected 1 to {len(self.block)}, got {one.block}"
+                    if self.block
+                    else f"event[{number}].block: this class has no [[block]]"
+                )
+            if one.seconds >= 60 * self.block[one.block - 1].minutes:
+                raise ValueError(f"event[{number}].at: expected a time before its block ends")
+        return self
+
+    def room_for(self, lab_id: str) -> str:
+        """Return the fault for which the stack of a lab has room; empty without one."""
+        wanted = [one.fault for one in self.event if one.fault]
+        wanted += map(numbers.real, self.room)
+        lab = labs.loaded(lab_id) if wanted else None
+        return next((name for name in wanted if lab and not joining.refusal(lab, name)), "")
+
+    def stacked(self, lab_id: str) -> str:
+        """Return the lab that a stack has the services of: it can have room for a second fault."""
+        return joining.named(lab_id, fault=self.room_for(lab_id))
 
     @property
     def blocks_of_turns(self) -> list[int]:
@@ -274,7 +309,32 @@ def read(name: str) -> ClassPlan:
         most, whole = services.limits(found.limits), services.limits(found.seat_limits)
         if most.get("cpus", 0) > whole.get("cpus", math.inf):
             raise BadInput("limits: a container can use more CPUs than its seat.", "")
-        found.wanted()
+        every = found.wanted()
+        for key, one in _surprises(found):
+            if why := _never(every, one):
+                raise BadInput(f"{key}: {why}", "faultlab list --together")
     except BadInput as error:
         raise BadInput(f"{name}: {error.message}", f"edit {name}; see {_MANUAL}") from error
     return found
+
+
+def _surprises(plan: ClassPlan) -> Iterator[tuple[str, Surprise]]:
+    """Yield each surprise that can come, with its key."""
+    yield from ((f"event[{number}]", one) for number, one in enumerate(plan.event))
+    yield from ((f"room[{number}]", Surprise(fault=lab)) for number, lab in enumerate(plan.room))
+
+
+def _never(every: Sequence[Lab], one: Surprise) -> str:
+    """Return why a surprise can come at no lab of a class; empty if it can. Raises BadInput."""
+    if one.fault:
+        labs.load(one.fault)
+        whys = [joining.refusal(lab, one.fault) for lab in every]
+    elif one.decoy:
+        its = every[0].collection
+        its_decoy = labs.decoy(its, one.decoy)
+        if one.decoy not in [each.id for each in harmless.proven(its)]:
+            return f"{one.decoy} was not proven to be harmless."
+        whys = [decoys.clash(its_decoy, lab) for lab in every]
+    else:
+        return ""
+    return f"{one.fault or one.decoy} cannot come at any lab: {whys[0]}." if all(whys) else ""

@@ -13,11 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from faultlab.lab import loader as labs
+from faultlab.lab.collection import MARK
 from faultlab.learn import hints, mystery
 from faultlab.learn.mystery import Score
+from faultlab.run import joining
 from faultlab.run.late import announced
+from faultlab.workshop.agenda import Agenda
 from faultlab.workshop.journal import Entry, Event
 from faultlab.workshop.plan import ClassPlan
+from faultlab.workshop.surprise import BOSS
 from faultlab.workshop.timetable import Timetable
 
 State = Literal["waiting", "starting", "prepared", "red", "amber", "green", "over", "failed"]
@@ -41,6 +45,16 @@ WORDS: dict[State, str] = {
 DISK_FULL = "It wrote more than a seat may have on the disk, so its machines were removed."
 
 
+@dataclass(frozen=True)
+class News:
+    """A message, or a new ticket as Markdown, that a seat gets while it works."""
+
+    t: float
+    kind: Literal["message", "ticket"]
+    sender: str
+    text: str
+
+
 @dataclass
 class Turn:
     """One seat at one lab. `ran`: seconds on its clock until `since`, when it last started.
@@ -48,7 +62,9 @@ class Turn:
     `lab`: its number, or its id if no page shows that or a learner began with it. `block`: the
     number of its block, 0 without blocks. `blind`: whether its lab is not named. `again`: when a
     repair is looked at again, if it will be. `gone`: its stack was removed, and the result stays.
-    `no_hint`: no other hint applies to what the last check found.
+    `no_hint`: no other hint applies to what the last check found. `room`: the fault that can join
+    it, `joined`: since it has; `leads`: decoys that have. `free`: hints from the trainer. `news`:
+    what its seat was told since it began.
     """
 
     lab: str
@@ -72,6 +88,21 @@ class Turn:
     again: float | None = None
     gone: bool = False
     no_hint: bool = False
+    room: str = ""
+    joined: str = ""
+    leads: list[str] = field(default_factory=list)
+    free: list[int] = field(default_factory=list)
+    news: list[News] = field(default_factory=list)
+
+    @property
+    def stacked(self) -> str:
+        """The lab that its stack has the services of, also before a second fault has come."""
+        return joining.named(self.lab, fault=self.room)
+
+    @property
+    def whole(self) -> str:
+        """The lab with what has joined it: its faults, its hints, its lesson."""
+        return MARK.join([joining.named(self.lab, fault=self.joined), *self.leads])
 
     @property
     def up(self) -> bool:
@@ -99,16 +130,19 @@ class Turn:
             again=None,
             gone=False,
             no_hint=False,
+            joined="",
+            leads=[],
+            news=[each for each in self.news if each.kind == "message"],
         )
 
     def next_hints(self) -> Iterator[int]:
         """Yield the numbers of the hints that can be next, for what the last check found."""
-        return hints.possible(labs.loaded(self.lab), self.hints, self.faults_gone)
+        return hints.possible(labs.loaded(self.whole), self.hints, self.faults_gone)
 
     @property
     def known(self) -> str:
         """The lab as a trainer sees it: its id, after what its seat calls it."""
-        lab = labs.loaded(self.lab)
+        lab = labs.loaded(self.whole)
         return lab.id if self.blind else lab.both_names
 
     def stop(self, now: float) -> None:
@@ -145,6 +179,7 @@ class Seat:
     turns: list[Turn]
     at: int = 0
     refused: int = 0
+    hand: float | None = None  # since when it is raised
 
     @property
     def turn(self) -> Turn:
@@ -168,7 +203,8 @@ class Roster:
         self.plan = plan
         self.paused = False
         self.ended = False
-        self.timetable = Timetable(plan.block)
+        self.timetable = Timetable(blocks=plan.block)
+        self.agenda = Agenda(plan.event, self.timetable)
         self.seats = [
             Seat(number, name, [self._turn(*each) for each in self._placed(chosen)])
             for number, (name, chosen) in enumerate(zip(plan.seats, labs_of, strict=True), 1)
@@ -206,8 +242,11 @@ class Roster:
     def apply(self, event: Entry) -> None:
         """Update the roster with one event."""
         now = float(event["t"])
+        self.agenda.apply(event)
+        self._tell(event, now)
         if "seat" in event:
             self._apply(self.seat(event["seat"]), event, now)
+            self._with_trainer(self.seat(event["seat"]), event, now)
             return
         match event["event"]:
             case Event.PAUSED | Event.ENDED:
@@ -234,6 +273,13 @@ class Roster:
                 for seat in self.seats:
                     self._begin(seat, now)
 
+    def _tell(self, event: Entry, now: float) -> None:
+        """Deliver a message that has fired to the seats that it is for."""
+        what = event["surprise"] if event["event"] == Event.FIRED else {}
+        for number in event["seats"] if what.get("message") else ():
+            its = News(now, "message", what.get("sender", BOSS), what["message"])
+            self.seat(number).turn.news.append(its)
+
     def _begin(self, seat: Seat, now: float) -> None:
         """Hand over the prepared lab of a seat, if its block is open."""
         turn = seat.turn
@@ -245,7 +291,7 @@ class Roster:
         turn = seat.turns[at]
         match event["event"]:
             case Event.STARTING:
-                seat.turns[at] = turn.afresh(now)
+                seat.turns[at] = replace(turn.afresh(now), room=event.get("room", ""))
             case Event.READY:
                 turn.state, turn.since = "prepared", None
                 turn.began = event.get("findings", [])
@@ -278,6 +324,28 @@ class Roster:
                 turn.state, turn.why = "waiting", event.get("why", "")
             case Event.REFUSED:
                 seat.refused += 1
+
+    def _with_trainer(self, seat: Seat, event: Entry, now: float) -> None:
+        """Note what is between a seat and its trainer."""
+        match event["event"]:
+            case Event.HAND:
+                seat.hand = (seat.hand or now) if event["up"] else None
+            case Event.JOINED:
+                self._joined(seat.turns[event["turn"] - 1], event, now)
+
+    def _joined(self, turn: Turn, event: Entry, now: float) -> None:
+        """Note what has joined a lab: of a second fault its ticket tells, of a decoy its alerts."""
+        lab = labs.loaded(turn.lab)
+        if fault := event.get("fault", ""):
+            turn.joined, turn.no_hint = fault, False
+            turn.news.append(News(now, "ticket", "", labs.load_in(lab.collection, fault).ticket))
+            if turn.state in ("amber", "green"):  # it was repaired, and users are harmed again
+                turn.state, turn.again = "red", None
+                turn.since = None if self.paused else now
+            return
+        turn.leads.append(event["decoy"])
+        if alerts := labs.decoy(lab.collection, event["decoy"]).alerts.strip():
+            turn.news.append(News(now, "ticket", "", alerts))
 
     def _failed(self, turn: Turn, event: Entry, now: float) -> None:
         """Note a failure: neither a trouble of ours nor a full disk takes what a seat has reached.
@@ -314,10 +382,10 @@ class Roster:
                 turn.again, turn.why = now + 60 * after, announced(after)
 
     def score(self, turn: Turn, now: float) -> Score:
-        """Return the score of a turn so far."""
-        lab = labs.loaded(turn.lab)
-        cost = self.plan.hint_cost
-        costs = [lab.hint[n - 1].cost if cost is None else cost for n in turn.hints]
+        """Return the score of a turn so far. What the trainer has sent costs nothing."""
+        lab = labs.loaded(turn.whole)
+        cost, asked = self.plan.hint_cost, [n for n in turn.hints if n not in turn.free]
+        costs = [lab.hint[n - 1].cost if cost is None else cost for n in asked]
         return mystery.score(
             lab,
             turn.answers,
@@ -336,7 +404,8 @@ def _hinted(turn: Turn, event: Entry) -> None:
         # Before hints knew the state, `given` said how many there were.
         given = range(1, event["given"] + 1) if "given" in event else (event["number"],)
         turn.hints = [*dict.fromkeys([*turn.hints, *given])]
+        turn.free += given if event.get("free") else ()
     # Those with a condition are for another state, and a check finds out if it has come.
-    rungs = labs.loaded(turn.lab).hint
+    rungs = labs.loaded(turn.whole).hint
     sure = any(rungs[number - 1].when is None for number in turn.next_hints())
     turn.no_hint = event["event"] == Event.NO_HINT or not sure

@@ -148,13 +148,25 @@ class Session:
                 self._since.pop(seat.number, None)
                 self.show()
 
+    @asynccontextmanager
+    async def at_stack(self, seat: Seat, doing: str) -> AsyncIterator[None]:
+        """Have the stack of a seat for oneself while the body runs, as a check has."""
+        async with (
+            self._busy(seat, doing),
+            self._slots.take(labs.loaded(seat.turn.stacked), urgent=True),
+        ):
+            yield
+
     def lab(self, turn: Turn) -> Lab:
-        """Return the lab of a turn, under the name of its stack."""
-        return labs.loaded(turn.lab).called(MYSTERY) if turn.blind else labs.loaded(turn.lab)
+        """Return the lab of a turn with what has joined it, under the name of its stack."""
+        lab, whole = labs.loaded(turn.lab), labs.loaded(turn.whole)
+        if turn.blind or not turn.joined:
+            return whole.called(MYSTERY) if turn.blind else lab
+        return whole.called(lab.alias).model_copy(update={"title": whole.title})
 
     def machines(self, seat: Seat) -> list[str]:
         """Return where a terminal can be opened: machines, then the daemons that joined them."""
-        lab = labs.loaded(seat.turn.lab)
+        lab = labs.loaded(seat.turn.stacked)
         return lab.services.needed(lab.daemons)
 
     def begin(self) -> None:
@@ -210,7 +222,7 @@ class Session:
 
     def daemons(self, seat: Seat) -> list[str]:
         """Return what can be restarted. A machine would lose its namespaces and so the fault."""
-        return list(labs.loaded(seat.turn.lab).daemons)
+        return list(labs.loaded(seat.turn.stacked).daemons)
 
     def own(self, seat: Seat) -> dict[str, Any]:
         """Return what the page shows in addition if its learner owns the stacks.
@@ -227,7 +239,7 @@ class Session:
             folder.name
             for turn in seat.turns
             if turn.told or (not turn.blind and turn.state in STANDING)
-            for folder in labs.loaded(turn.lab).sources
+            for folder in labs.loaded(turn.whole if turn.told else turn.lab).sources
         )
 
     def parts(self, seat: Seat) -> dict[str, Part]:
@@ -272,7 +284,7 @@ class Session:
         self._must_be_free(seat)
         async with (
             self._busy(seat, "measuring what its users meet now"),
-            self._slots.take(labs.loaded(seat.turn.lab), urgent=True),
+            self._slots.take(labs.loaded(seat.turn.stacked), urgent=True),
         ):
             self._must_be(seat, "red", "green")
             self._must_be_up(seat)
@@ -306,7 +318,7 @@ class Session:
         """
         async with (
             self._busy(seat, "looking again at what its users meet"),
-            self._slots.take(labs.loaded(seat.turn.lab), urgent=True),
+            self._slots.take(labs.loaded(seat.turn.stacked), urgent=True),
         ):
             if seat.turn.state != "amber" or self.roster.paused:
                 return
@@ -328,7 +340,7 @@ class Session:
         self._must_be_free(seat)
         turn = seat.turn
         number = None
-        if len(turn.hints) < self.hints(turn):
+        if len(turn.hints) - len(turn.free) < self.hints(turn):
             async with self._busy(seat, "looking for a hint"):
                 number = await self.stacks.hint(seat)
         if number is None:
@@ -338,7 +350,7 @@ class Session:
 
     def hints(self, turn: Turn) -> int:
         """Return how many hints there are for a turn."""
-        of_lab = len(labs.loaded(turn.lab).hint)
+        of_lab = len(labs.loaded(turn.whole).hint)
         most = self.plan.most_hints(turn.block)
         return of_lab if most is None else min(of_lab, most)
 
@@ -438,8 +450,9 @@ class Session:
         if seat.at >= to or seat.turns[to].state not in ("waiting", "starting"):
             return False
         up = [turn for each in self.roster.seats for turn in each.turns[each.at :]]
-        used = sum(size.memory(turn.lab) for turn in up if turn.state not in ("waiting", "failed"))
-        return used + size.memory(seat.turns[to].lab) <= _SHARE * size.machine()
+        there = [turn for turn in up if turn.state not in ("waiting", "failed")]
+        used = sum(size.memory(turn.stacked) for turn in there)
+        return used + size.memory(self.plan.stacked(seat.turns[to].lab)) <= _SHARE * size.machine()
 
     async def _prepare(self, seat: Seat, to: int) -> None:
         """Start and prove the lab of a later turn, while its seat is at work on another."""
@@ -515,7 +528,8 @@ class Session:
 
     async def _started(self, seat: Seat, tell: Callable[[str], None], **which: int) -> None:
         """Start a lab, and record how that went. `which`: the turn, if it is not the seat's yet."""
-        self.note(Event.STARTING, seat.number, **which)
+        room = self.plan.room_for(seat.turn.lab)
+        self.note(Event.STARTING, seat.number, **which, **({"room": room} if room else {}))
         for _ in range(_TRIES):
             outcome = await self.stacks.start(seat, tell)
             if outcome.code != SaidNo.exit_code:  # retry only a start whose proof was spoiled

@@ -21,6 +21,7 @@ from faultlab.core.errors import BadInput, Problem
 from faultlab.workshop.access import Keys
 from faultlab.workshop.actions import Actions
 from faultlab.workshop.guard import Guard, GuardMiddleware
+from faultlab.workshop.master import Master
 from faultlab.workshop.page import TEMPLATES, Pages
 from faultlab.workshop.session import Session, in_one_line
 from faultlab.workshop.streams import Streams, wait
@@ -41,10 +42,11 @@ class Site:
         self.alive = alive
         self.ticks, self.polls = _TICK, _POLL  # seconds from one to the next
         self.guard = guard
+        self.master = Master(session)
         self.pages = Pages(session, keys, self.guard)
         self.streams = Streams(session, self.guard)
         self.terminals = Terminals(session, self.guard)
-        self.actions = Actions(session, keys, self.guard, self.terminals)
+        self.actions = Actions(session, self.master, keys, self.guard, self.terminals)
 
     def app(self) -> ASGIApp:
         """Return the ASGI application."""
@@ -78,6 +80,7 @@ class Site:
             Route("/projector/events", streams.projector),
             Route("/seat/{seat:int}/read/{path:path}", pages.document),
             Route("/export.{kind:str}", pages.export),
+            Route("/review", pages.review),
             Route("/static/report.css", lambda _: FileResponse(_REPORT_CSS)),
             Mount("/static", StaticFiles(directory=_FOLDER / "assets")),
         ]
@@ -86,9 +89,11 @@ class Site:
     async def _life(self, _app: Starlette) -> AsyncIterator[None]:
         tasks = [asyncio.create_task(each) for each in (self._tick(), self._poll())]
         self.session.begin()
+        self.master.begin()
         yield
         for task in tasks:
             task.cancel()
+        await self.master.leave()
         await self.session.leave()
 
     async def _tick(self) -> None:
@@ -100,6 +105,7 @@ class Site:
                 self.alive.touch()
                 os.utime(self.alive, (now, now))  # by the clock of the class
                 self.session.tick(now)
+                self.master.tick(now)
                 self.terminals.update()
             except Exception as error:  # a full disk can be free again in a second
                 print(f"faultlab: {in_one_line(error)}", file=sys.stderr)

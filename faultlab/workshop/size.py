@@ -111,7 +111,7 @@ def queues(plan: ClassPlan, chosen: Sequence[Sequence[str]]) -> list[Queue]:
     found = []
     blocks = plan.blocks_of_turns or [0] * min(map(len, chosen))
     for place, block in enumerate(blocks):
-        its = [labs.loaded(seat[place]) for seat in chosen]
+        its = [labs.loaded(plan.stacked(seat[place])) for seat in chosen]
         loads = [lab for lab in its if lab.load]
         known = [each for lab in loads if (each := seconds(lab)) is not None]
         turns = math.ceil(len(loads) / parts(plan))
@@ -141,10 +141,11 @@ class Size:
 
 def of(plan: ClassPlan, chosen: Sequence[Sequence[str]]) -> Size:
     """Return the size of a class. `chosen`: the labs of each seat."""
-    largest = [max(map(memory, each)) for each in chosen]
-    pairs = [[memory(a) + memory(b) for a, b in pairwise(each)] for each in chosen]
+    stacks = [[*map(plan.stacked, each)] for each in chosen]
+    largest = [max(map(memory, each)) for each in stacks]
+    pairs = [[memory(a) + memory(b) for a, b in pairwise(each)] for each in stacks]
     both = [max(two, default=one) for two, one in zip(pairs, largest, strict=True)]
-    first = [labs.loaded(each[0]) for each in chosen]
+    first = [labs.loaded(each[0]) for each in stacks]
     many = parts(plan)
     starts = [(lab.load, _TO_START * (seconds(lab) or 0)) for lab in first]
     ready = sum(each if load else each / AT_ONCE for load, each in starts) / many

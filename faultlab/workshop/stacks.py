@@ -24,6 +24,7 @@ from faultlab.run.phase import CHECK, LATER
 from faultlab.run.visit import Page, Visit
 from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Seat, Turn
+from faultlab.workshop.surprise import Surprise
 
 _PROGRAM = Path(__file__).resolve().parents[2]  # the folder of the package
 _SECONDS, _CHECK_SECONDS = 900, 300  # after this time a command counts as stuck
@@ -86,7 +87,8 @@ class Stacks:
                 self.took[seat.number] = step.seconds
 
         blind = ["--blind"] if seat.turn.blind else []
-        words = ("start", seat.turn.lab, *blind, "--engine", self.engine)
+        room = ["--room", seat.turn.room] if seat.turn.room else []
+        words = ("start", seat.turn.lab, *blind, *room, "--engine", self.engine)
         return await self.run(seat, *words, hear=hear)
 
     async def check(
@@ -107,9 +109,14 @@ class Stacks:
         words = ("check", self._lab(seat.turn), "--later", f"{self.plan.later if late else 0:g}")
         return await self.run(seat, *words, *how, seconds=_CHECK_SECONDS, hear=hear)
 
+    async def join(self, seat: Seat, what: Surprise) -> Outcome:
+        """Let a fault or a decoy join the lab of a seat; what has joined is not put in twice."""
+        its = [what.fault] if what.fault else ["--decoy", what.decoy]
+        return await self.run(seat, "join", self._lab(seat.turn), *its, seconds=_CHECK_SECONDS)
+
     async def hint(self, seat: Seat) -> int | None:
         """Return the number of the next hint that applies to a seat's stack, if there is one."""
-        lab, numbers = labs.loaded(seat.turn.lab), [*seat.turn.next_hints()]
+        lab, numbers = labs.loaded(seat.turn.whole), [*seat.turn.next_hints()]
 
         return await asyncio.to_thread(hints.following, lab, numbers, lambda: self._stack(seat))
 
@@ -177,7 +184,7 @@ class Stacks:
         state = found.state
         if state.running:
             return found.terminal()
-        daemon = machine in labs.loaded(seat.turn.lab).daemons
+        daemon = machine in labs.loaded(seat.turn.stacked).daemons
         button = "Press Restart under The host." if daemon else self.fresh
         raise CannotRun(f"{machine} is not running (exit code {state.exit_code}). {button}")
 
@@ -190,7 +197,7 @@ class Stacks:
     def _on_its_machine(self, seat: Seat, daemon: str) -> Machine:
         """Return a daemon. Raises CannotRun if the machine that it joined has ended."""
         found = self._machine(seat, daemon)
-        home = labs.loaded(seat.turn.lab).services.daemons[daemon]
+        home = labs.loaded(seat.turn.stacked).services.daemons[daemon]
         if not self._machine(seat, home).state.running:
             raise CannotRun(f"{home} has ended, and {daemon} cannot run without it. {self.fresh}")
         return found

@@ -13,13 +13,36 @@ from faultlab.workshop.plan import Block
 
 
 @dataclass
-class Timetable:
-    """The blocks of a class. `at`: the number of the open one, from 1; 0 before the first."""
+class Clock:
+    """Seconds that the class has run, since this clock began: `ran` until `since`."""
 
-    blocks: Sequence[Block]
-    at: int = 0
     ran: float = 0.0
     since: float | None = None
+
+    def seconds(self, now: float) -> float:
+        """Return the seconds on the clock."""
+        return self.ran + (max(0.0, now - self.since) if self.since is not None else 0.0)
+
+    def stop(self, now: float) -> None:
+        """Stop the clock."""
+        self.ran, self.since = self.seconds(now), None
+
+    def go_on(self, now: float) -> None:
+        """Let the clock run, or run again."""
+        self.since = now if self.since is None else self.since
+
+    def skip(self, seconds: float) -> None:
+        """Leave out some seconds, in which there was no server."""
+        if self.since is not None:
+            self.since += seconds
+
+
+@dataclass
+class Timetable(Clock):
+    """The blocks of a class. `at`: the number of the open one, from 1; 0 before the first."""
+
+    blocks: Sequence[Block] = ()
+    at: int = 0
 
     @property
     def now(self) -> Block | None:
@@ -39,27 +62,14 @@ class Timetable:
         """Open a block: its clock begins."""
         self.at, self.ran, self.since = block, 0.0, None if paused else now
 
-    def seconds(self, now: float) -> float:
-        """Return the seconds on the clock of the open block."""
-        return self.ran + (max(0.0, now - self.since) if self.since is not None else 0.0)
-
     def left(self, now: float) -> float | None:
         """Return the seconds that are left of the open block, less than 0 if it is late."""
         return 60 * self.now.minutes - self.seconds(now) if self.now else None
 
-    def stop(self, now: float) -> None:
-        """Stop the clock."""
-        self.ran, self.since = self.seconds(now), None
-
     def go_on(self, now: float) -> None:
         """Let the clock run again."""
-        if self.at and self.since is None:
-            self.since = now
-
-    def skip(self, seconds: float) -> None:
-        """Leave out some seconds, in which there was no server."""
-        if self.since is not None:
-            self.since += seconds
+        if self.at:
+            super().go_on(now)
 
 
 def clock(minutes: float) -> str:

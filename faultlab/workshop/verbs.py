@@ -188,6 +188,7 @@ def _same(plan: ClassPlan, began: Entry) -> bool:
         return bool(began["given"] == plan.model_dump(exclude_unset=True))
     # Keys that an older class has not.
     new = {"engine": "local", "later": late.MINUTES, "block": [], "opens": "by hand", "grace": 3}
+    new |= {"event": [], "room": [], "ranking": False, "farewell": ""}
     then, now = {**new, **began.get("plan", {})}, plan.model_dump()
     differ = {key for key in {*then, *now} if then.get(key) != now.get(key)}
     return differ <= {"limits", "seat_limits"} - plan.model_fields_set

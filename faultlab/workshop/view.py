@@ -5,23 +5,24 @@ projector's never does, and it has numbers instead of names.
 """
 
 from dataclasses import asdict
+from html import escape
 from math import isfinite
 from typing import Any
 
 from faultlab.lab import loader as labs
 from faultlab.lab import vocabulary
 from faultlab.learn import hints, mystery
-from faultlab.workshop import blocks, changes
+from faultlab.workshop import blocks, changes, closing, master
 from faultlab.workshop.documents import Place, html
 from faultlab.workshop.lessons import without_make
-from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, State, Turn
+from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, News, Seat, State, Turn
 from faultlab.workshop.session import Session
 
 
 def seat(session: Session, it: Seat) -> dict[str, Any]:
     """Return what a participant sees. `left`: seconds until the lab ends, None without a limit."""
     turn, plan, then = it.turn, session.plan, session.journal.now()
-    lab = session.lab(turn)
+    lab, first = session.lab(turn), labs.loaded(turn.lab)  # what has joined it is news
     shown, standing = turn.up, turn.state in STANDING
     told = turn.readable
     opened = session.roster.timetable.has_opened(turn.block)  # its block
@@ -47,12 +48,14 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "paused": session.roster.paused,
         "ended": session.roster.ended,
         "blind": turn.blind,
-        "ticket": html(hints.as_typed(lab, lab.ticket)) if standing or open_ else "",
+        "ticket": html(hints.as_typed(lab, first.ticket)) if standing or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
         "states": session.states(it, session.daemons(it)) if shown else {},
         "map": _map(session, it) if shown else [],
         **_hints(session, turn, shown),
+        "hand": it.hand is not None,
+        "news": [_told(each) for each in reversed(turn.news)],
         "checks": turn.checks,
         "verdict": _verdict(turn),
         "findings": [_readable(found) for found in changes.since(turn.findings, turn.before)],
@@ -73,9 +76,15 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     }
 
 
+def _told(news: News) -> dict[str, Any]:
+    """Return what a seat is told, as HTML."""
+    text = html(news.text) if news.kind == "ticket" else escape(news.text)
+    return {"t": news.t, "kind": news.kind, "sender": news.sender, "html": text}
+
+
 def _map(session: Session, it: Seat) -> list[dict[str, Any]]:
     """Return the machines of a stack, each with its daemons; `state` is empty if not known."""
-    names, home_of = session.machines(it), labs.loaded(it.turn.lab).services.daemons
+    names, home_of = session.machines(it), labs.loaded(it.turn.stacked).services.daemons
     states, daemons = session.states(it, names), session.daemons(it)
 
     def row(name: str) -> dict[str, Any]:
@@ -112,7 +121,7 @@ def _hints(session: Session, turn: Turn, shown: bool) -> dict[str, Any]:
     """Return the hints that were given, and what the next one costs at most."""
     lab, cost = session.lab(turn), session.plan.hint_cost
     texts = [hints.as_typed(lab, lab.hint[number - 1].text) for number in turn.hints]
-    more = shown and len(turn.hints) < session.hints(turn)
+    more = shown and len(turn.hints) - len(turn.free) < session.hints(turn)
     left = [lab.hint[n - 1].cost for n in turn.next_hints()] if more and not turn.no_hint else []
     return {
         "hints": [html(without_make(text)) for text in texts],
@@ -142,7 +151,7 @@ def _readable(found: dict[str, Any]) -> dict[str, Any]:
 
 def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
     turn = seat.turn
-    lab = labs.loaded(turn.lab)
+    lab = labs.loaded(turn.whole)
     here = Place(f"labs/{lab.folder.name}", f"/seat/{seat.number}/read/", session.lessons(seat))
     its = here if lab.collection.ours else None  # no page serves the documents of others
     score = session.roster.score(turn, session.journal.now())
@@ -163,6 +172,7 @@ def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
 
 def roster(session: Session) -> dict[str, Any]:
     """Return what the trainer sees: every seat with its lab."""
+    now = session.journal.now()
 
     def named(it: Seat) -> dict[str, Any]:
         return {
@@ -175,10 +185,18 @@ def roster(session: Session) -> dict[str, Any]:
             "refused": it.refused,
             "answer": it.turn.answers[-1] if it.turn.answers else [],
             "last": not session.roster.can_go_on(it),
+            "hand": None if it.hand is None else now - it.hand,
+            "prepared": master.prepared(session, it),
+            "room": "" if it.turn.joined else it.turn.room,
         }
 
     seats = [named(it) for it in session.roster.seats]
-    return {**projector(session), "blocks": blocks.timetable(session.roster), "seats": seats}
+    return {
+        **projector(session),
+        "blocks": blocks.timetable(session.roster),
+        "seats": seats,
+        **master.told(session),
+    }
 
 
 def projector(session: Session) -> dict[str, Any]:
@@ -188,6 +206,7 @@ def projector(session: Session) -> dict[str, Any]:
         "paused": session.roster.paused,
         "ended": session.roster.ended,
         "block": blocks.told(session.roster, session.journal.now()),
+        **closing.told(session.roster, session.journal.now()),
         "seats": [_line(session, it) for it in session.roster.seats],
     }
 

@@ -32,6 +32,7 @@ function row(seat) {
   const said = seat.answer.map((one) => `${one.component}, ${one.resource}, ${one.cause}`).join("; ");
   const answer = said ? `${seat.answers}: ${said}` : "0";
   const name = element("td", { class: "name" }, seat.name);
+  name.append(...raised(seat));
   if (seat.refused) name.append(element("span", { class: "amiss" }, ` (refused ${seat.refused} times)`));
   return element("tr", { id: `seat-${seat.seat}` },
     element("td", {}, element("a", { href: `/seat/${seat.seat}`, target: "_blank", rel: "noopener" }, String(seat.seat))),
@@ -44,6 +45,7 @@ function row(seat) {
     element("td", {}, ...(told.ended ? [] : [
       button("start over", () => confirm(`Start ${seat.name}'s lab over?`) && press(`${at}/restore`)),
       ...(seat.last ? [] : [button("next lab", () => confirm(`Next lab for ${seat.name}?`) && press(`${at}/next`))]),
+      button("hint", () => chooseHint(seat.seat)),
       button("link", () => link(seat, "link")),
       button("new link", () => confirm(`The present link of ${seat.name} will stop working.`) && link(seat, "new-link")),
     ])));
@@ -51,7 +53,10 @@ function row(seat) {
 
 async function link(seat, act) {
   const answer = await press(`/trainer/seat/${seat.seat}/${act}`);
-  if (answer) say(`${seat.name}: ${answer.link}`, true);
+  if (!answer) return;
+  say(`${seat.name}: ${answer.link}`, true);
+  if (!navigator.clipboard) return; // a browser has one on a page over TLS, or of this machine
+  byId("message").append(" ", button("copy", () => navigator.clipboard.writeText(answer.link).then(() => say(`The link of ${seat.name} is copied.`, true))));
 }
 
 function tile(seat) {
@@ -78,12 +83,36 @@ function showBlock(now) {
     ...[one.begins, one.title, String(one.minutes), one.labs + (one.blind ? " (blind)" : "") || one.note, one.state].map((text) => element("td", {}, text)))));
 }
 
+// On the projector: the repairs of a class without blocks, the last line to all, and the end.
+function showWhole(now) {
+  const final = now.final;
+  byId("whole").hidden = Boolean(now.block) || now.ended;
+  byId("whole").querySelector("p").textContent = `${now.repaired} of ${now.labs} repaired`;
+  byId("line").hidden = !now.line;
+  byId("line").replaceChildren(...(now.line ? [element("span", { class: "quiet" }, `From ${now.line.sender}: `), now.line.text] : []));
+  byId("final").hidden = !final;
+  byId("wall").hidden = Boolean(final);
+  const facts = JSON.stringify(final);
+  if (!final || byId("final").dataset.facts === facts) return;
+  byId("final").dataset.facts = facts;
+  const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
+  byId("final").replaceChildren(
+    element("p", { class: "large" }, `${now.repaired} of ${now.labs} repaired`),
+    element("p", {}, `${count(now.seats.length, "seat")}, ${count(final.checks, "check")}, ${count(final.hints, "hint")}.`),
+    ...(final.ranking.length ? [element("ol", { class: "ranking" }, ...final.ranking.map((one) =>
+      element("li", { value: one.place }, `${one.name}: ${count(one.points, "point")}, ${one.repaired} repaired`)))] : []),
+    ...(final.farewell ? [element("p", { class: "farewell" }, final.farewell)] : []));
+}
+
 function blockClock() {
+  const day = byId("time");
+  if (day) day.textContent = timeOfDay(Date.now());
   const it = told?.block;
   if (!it) return;
   if (it.left === null) { byId("block-clock").textContent = ""; return; }
   const left = it.left - (it.runs ? (Date.now() - heard) / 1000 : 0);
-  byId("block-clock").textContent = left >= 0 ? `${clock(left)} left` : `${clock(-left)} over time`;
+  const until = it.runs && left >= 0 ? ` · until ${timeOfDay(Date.now() + 1000 * left)}` : "";
+  byId("block-clock").textContent = left >= 0 ? `${clock(left)} left${until}` : `${clock(-left)} over time`;
   byId("block-clock").classList.toggle("amiss", left < 0);
 }
 
@@ -98,6 +127,7 @@ byId("open-block")?.addEventListener("click", async (event) => {
 function show(now) {
   told = now; heard = Date.now();
   showBlock(now);
+  if (byId("roster")) showMaster(now); else showWhole(now);
   byId("state").textContent = now.ended ? "ended" : now.paused ? "paused" : "";
   draw();
   for (const one of document.querySelectorAll("[data-class]")) {
@@ -105,12 +135,16 @@ function show(now) {
   }
 }
 
+function timeOfDay(moment) {
+  return new Date(moment).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+}
+
 let drawn = "";
 function draw() {
   if (!told) return;
   blockClock();
   const table = byId("roster");
-  const still = JSON.stringify(told.seats.map((seat) => ({ ...seat, seconds: 0 })));
+  const still = JSON.stringify(told.seats.map((seat) => ({ ...seat, seconds: 0, hand: seat.hand !== null })));
   if (table && still === drawn) { // update only the clocks, so that no button moves under a click
     for (const seat of told.seats) byId(`seat-${seat.seat}`).querySelector(".minutes").textContent = minutes(seat);
     return;

@@ -51,7 +51,7 @@ function show(now) {
   hint.hidden = !now.hint_left || Boolean(now.debrief) || now.state === "amber";
   hint.textContent = now.next_cost ? `Hint (costs ${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
   byId("next").hidden = !(now.debrief || now.state === "failed" || now.behind) || (now.state === "amber" && !now.behind) || now.last || now.ended;
-  showPages(now); showForm(now); showFindings(now); showHints(now); showSuccess(now); showDebrief(now); showCatalogue(now); showWhatIsNext(now);
+  showNews(now); showPages(now); showForm(now); showFindings(now); showHints(now); showSuccess(now); showDebrief(now); showCatalogue(now); showWhatIsNext(now);
   showTerminals(now);
   const desk = document.querySelector(".desk").classList; // the lesson gets more room than the terminals
   if (desk.contains("told") !== Boolean(now.debrief)) { desk.toggle("told"); fitTerminals(); }
