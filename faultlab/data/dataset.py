@@ -103,9 +103,16 @@ def _mark(folder: Path) -> str:
 
 
 def _kept(folder: Path) -> list[Truth]:
-    """Return what is in the folder, which is made if it is not there. Raises BadInput."""
+    """Return what is in the folder, which is made if it is not there. Raises BadInput.
+
+    An item that a killed command left without its truth is removed.
+    """
     if (folder / TRUTH).is_dir():
-        return truth.read(folder)
+        known = truth.read(folder)
+        for item_folder in (folder / DATA / ITEMS).glob("*"):
+            if item_folder.name not in {each.item for each in known}:
+                shutil.rmtree(item_folder, ignore_errors=True)
+        return known
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} is no data set and not empty.", f"ls -l {folder}")
     try:

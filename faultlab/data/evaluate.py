@@ -53,13 +53,17 @@ def untold(text: str, item: Truth) -> str:
 
 
 def fire(
-    folder: Path, items: Sequence[Truth], rules: Sequence[Rule], note: Callable[[str], None]
+    folder: Path,
+    items: Sequence[Truth],
+    rules: Sequence[Rule],
+    note: Callable[[str], None],
+    concerns: Callable[[Rule, Truth], bool] = lambda _rule, _item: True,
 ) -> Fired:
-    """Return what fires in each item. Raises BadInput, CannotRun."""
+    """Return what fires in each item, of the rules that it concerns. Raises BadInput, CannotRun."""
     wanted = {name for rule in rules for name in promql.metrics(rule.text)}
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         found, there = {}, set[str]()
-        every = pool.map(partial(_one, folder, rules, wanted), items)
+        every = pool.map(partial(_one, folder, rules, wanted, concerns), items)
         for number, (item, (fired, names)) in enumerate(zip(items, every, strict=True), 1):
             note(f"{number} of {len(items)} items")
             found[item.item] = fired
@@ -68,7 +72,11 @@ def fire(
 
 
 def _one(
-    folder: Path, rules: Sequence[Rule], wanted: Collection[str], item: Truth
+    folder: Path,
+    rules: Sequence[Rule],
+    wanted: Collection[str],
+    concerns: Callable[[Rule, Truth], bool],
+    item: Truth,
 ) -> tuple[frozenset[int], set[str]]:
     metrics = truth.metrics(folder, item)
     names = {name_of(series) for series in metrics.series}
@@ -76,7 +84,7 @@ def _one(
     began, ended = min(times, default=0.0), max(times, default=0.0)
     steps = _Steps(began, item.every, 1 + round((ended - began) / item.every))
     pairs = [fitted(rule, item, began) for rule in rules]
-    told = [place for place, (_, its) in enumerate(pairs) if not its.untold]
+    told = [n for n, (_, its) in enumerate(pairs) if not its.untold and concerns(rules[n], item)]
     alerts = [f"r{place}" for place in told if rules[place].alert]
     if not alerts:
         return frozenset(), names

@@ -114,8 +114,13 @@ def _tried(
     folder: Path, found: Sequence[Advised], rules: Sequence[Rule], note: Callable[[str], None]
 ) -> list[Advised]:
     items = truth.read(folder)
-    fired = evaluate.fire(folder, items, rules, note)
+    fired = evaluate.fire(folder, items, rules, note, _concerns)
     return [_judged(each, place, items, fired) for place, each in enumerate(found)]
+
+
+def _concerns(rule: Rule, item: Truth) -> bool:
+    """Return whether an item is of the lab of an expression, or of one that looks alike."""
+    return bare(item.lab) == rule.alert or item.lab in labs.loaded(rule.alert).twins
 
 
 def _judged(each: Advised, place: int, items: Sequence[Truth], fired: Fired) -> Advised:
