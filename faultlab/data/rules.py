@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -95,8 +96,9 @@ def try_out(
     if not items:
         raise BadInput(f"{folder} has no item.", f"faultlab dataset {folder}")
     before = read(baseline) if baseline else None
-    with term.alive("rules", f"{len(rules)} rules on {len(items)} items") as step:
-        fired = evaluate.fire(folder, items, rules, step.note)
+    doing = f"{len(rules)} rules on {len(items)} items"
+    with nullcontext() if as_markdown else term.alive("rules", doing) as step:
+        fired = evaluate.fire(folder, items, rules, step.note if step else lambda _: None)
     report = _report(rules, items, fired, round(time.monotonic() - began, 1))
     report = replace(report, change=compared(before, report) if before else None)
     if json_file:

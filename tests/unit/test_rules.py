@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
+import subprocess
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from faultlab.data import counters, lessons, rulefile, rules
 from faultlab.data.counters import Moves
 from faultlab.data.rulefile import Rule
 from tests import synthetic
-from tests.unit.conftest import Project, Run
+from tests.unit.conftest import REPO, Project, Run
 from tests.unit.test_data_metrics import PROMETHEUS, program
 
 DATA = str(synthetic.FOLDER)
@@ -61,6 +64,8 @@ def test_the_synthetic_data_set_is_what_its_program_writes(tmp_path: Path) -> No
         if file.is_file() and file.parent.name != "data":
             assert file.read_text() == same.read_text()
     assert len(list(synthetic.FOLDER.glob("data/items/*/metrics.om"))) == 12
+    words = ["sha256sum", "--quiet", "-c", "SHA256SUMS"]
+    subprocess.run(words, cwd=synthetic.FOLDER / "data", check=True)
 
 
 @PROMETHEUS
@@ -128,13 +133,38 @@ def test_a_comment(mine: Path, tmp_path: Path, faultlab: Run) -> None:
     words = ("--dataset", DATA, "--baseline", old, "--markdown")
     done = faultlab("rules", write(mine, LOAD), *words)
     assert done.code == 1
-    head, _, *points = done.out[done.out.index("**") :].splitlines()
+    head, _, *points = done.out.splitlines()
     assert head == "**Alert rules `mine.yml`: worse**"
     assert points[:2] == [
         "- No longer caught: mtu.",
         "- New false alarms: Load in busy faulty.",
     ]
     assert "| `Load` | - | busy faulty |" in points
+
+
+@PROMETHEUS
+@pytest.mark.parametrize(("now", "code"), [((DROPS,), 0), ((GONE,), 1)])
+def test_the_last_step_of_the_action(mine: Path, tmp_path: Path, now: Any, code: int) -> None:
+    """As a runner does it: by bash with pipefail, with the inputs in the environment."""
+    steps = yaml.safe_load((REPO / "action.yml").read_text())["runs"]["steps"]
+    for step in steps:
+        subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
+    (tmp_path / "faultlab/bin").mkdir(parents=True)
+    (tmp_path / "faultlab/bin/faultlab").symlink_to(REPO / ".venv/bin/faultlab")
+    summary, old = tmp_path / "summary.md", tmp_path / "old.json"
+    env = {
+        **os.environ,
+        **{"RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": str(summary), "DATASET": DATA},
+    }
+
+    def act(*rules: str, **given: str) -> int:
+        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", steps[-1]["run"]]
+        given |= {"RULES": write(mine, *rules)}
+        return subprocess.run(words, env=env | given, check=False, capture_output=True).returncode
+
+    assert act(DROPS, BASELINE="", RESULT=str(old)) == 0
+    assert act(*now, BASELINE=str(old), RESULT=str(tmp_path / "new.json")) == code
+    assert summary.read_text().count("**Alert rules `mine.yml`: ") == 2
 
 
 @PROMETHEUS
