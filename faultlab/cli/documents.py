@@ -17,6 +17,7 @@ from faultlab.admin import add, bundle, doctor, status
 from faultlab.agents import harbor_tasks
 from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
+from faultlab.data import counters, dataset, lessons, rules, truth
 from faultlab.engine.vm import boot
 from faultlab.lab.collection import Collection
 from faultlab.lab.model import Decoy, Lab
@@ -80,6 +81,8 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "try": (tryout.try_out,),
     "record": (recording.record,),
     "scorecard": (scorecard.scorecard, score_page.write),
+    "dataset": (dataset.make,),
+    "counters": (counters.show,),
     "harbor": (harbor_tasks.write,),
     "runs": (history.runs,),
     "show": (history.show,),
@@ -118,6 +121,8 @@ OTHERS: dict[str, Any] = {
     "file-run": record.Facts,
     "file-score": results.Document,
     "file-reliability": walks.Document,
+    "file-rules": rules.Report | lessons.Lessons,
+    "file-truth": truth.Document,
 }
 # The files that people write.
 TOML: dict[str, Any] = {

@@ -14,6 +14,7 @@ from faultlab.cli import (
     admin,
     agents,
     author,
+    data,
     harness,
     learn,
     observe,
@@ -26,11 +27,9 @@ from faultlab.cli.verb import SETTINGS, Verb, ending
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.terminal import Terminal, close_output
 
+_GROUPS = learn, observe, workshop, verify, score, data, agents, harness, report, admin, author
 VERBS = {
-    verb.name: verb
-    for group in (learn, observe, workshop, verify, score, agents, harness, report, admin, author)
-    for verb in vars(group).values()
-    if isinstance(verb, Verb)
+    verb.name: verb for group in _GROUPS for verb in vars(group).values() if isinstance(verb, Verb)
 }
 
 

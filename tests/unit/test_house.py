@@ -25,7 +25,7 @@ LAYERS = (
     {"admin", "observe", "verify"},
     {"report"},
     {"learn", "score"},
-    {"oncall"},
+    {"data", "oncall"},
     {"agents", "workshop"},
     {"cli"},
 )
