@@ -18,7 +18,7 @@ from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
 from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.stack import Stack
-from faultlab.lab import checks, images
+from faultlab.lab import checks, images, release
 from faultlab.lab import loader as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Step
@@ -129,6 +129,7 @@ class Run(Looks):
                 f"{lab.alias} was interrupted while it started, or its record is lost.",
                 f"make reset-{lab.alias}",
             )
+        record.refuse_other_release()
         if PACE in record.facts:
             stack.pace = LoadScale(record.facts[PACE])
         return cls(stack.engine, lab, checks.load(lab), stack, record)
@@ -295,5 +296,6 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
         "cgroup": facts.cgroup,
         "cpus": facts.cpus,
         "memory_bytes": facts.memory,
+        "release": release.now().suite,
         "images": {name: images.tag(name) for name in used},
     }

@@ -1,168 +1,242 @@
-"""A release: what is refused before anything is built, and what the SBOM says."""
+"""The switch between two releases of Debian: what it replaces, and that else nothing changes."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from faultlab import __version__
-from release import sbom
-from tests.unit.conftest import REPO
+from faultlab.core import document, paths
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.engine.docker import build
+from faultlab.engine.docker.connection import Docker
+from faultlab.engine.kubernetes import jobspec
+from faultlab.lab import collection, decoys, dockerfile, images, release
+from faultlab.lab import loader as labs
+from faultlab.lab import services as compose_files
+from faultlab.run import digest, preflight
+from faultlab.run import run as runs
+from faultlab.run.record import Record
+from faultlab.score import tool
+from tests.unit.conftest import REPO, Run, forget, said
+from tests.unit.test_images import packed
 
-VERSION = "9.8.7"
-
-
-def git(folder: Path, *words: str) -> None:
-    who = ("-c", "user.name=x", "-c", "user.email=x@localhost")
-    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A repository with what release.sh reads before it builds, tagged as it should be."""
-    for name in ("release", "setup"):
-        shutil.copytree(REPO / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "faultlab").mkdir()
-    (tmp_path / "faultlab/__init__.py").write_text(f'__version__ = "{VERSION}"\n')
-    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {VERSION}\n\n- New.\n\n## 1\n")
-    git(tmp_path, "init", "-q")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-qm", "all")
-    git(tmp_path, "tag", f"v{VERSION}")
-    return tmp_path
+OTHERS = [name for name in release.RELEASES if name != release.WRITTEN_FOR.suite]
+# A version in a name: of a package, a program, a unit or a folder.
+VERSIONED = re.compile(r"(php-fpm|php/?|openjdk-)(\d+(?:\.\d+)?)")
 
 
-def refused(checkout: Path, python3: str = "exit 1") -> str:
-    """Run it with a Python that installs nothing, and return what it says."""
-    (checkout / ".git/bin").mkdir()
-    python = checkout / ".git/bin/python3"
-    python.write_text(f"#!/bin/sh\n{python3}\n")
-    python.chmod(0o755)
-    done = subprocess.run(
-        [checkout / "release/release.sh"],
-        env={"PATH": f"{python.parent}:/usr/bin:/bin", "TMPDIR": str(checkout / ".git")},
-        capture_output=True,
-        text=True,
-        check=False,
+def empty() -> None:
+    """Empty what is kept by the path of a file, as no command has two releases."""
+    forget()
+    for kept in (compose_files._plan, compose_files._read, dockerfile.read):
+        kept.cache_clear()
+
+
+@pytest.fixture(params=OTHERS)
+def other(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A release that the files are not written for, chosen in this test."""
+    monkeypatch.setenv(release.VARIABLE, request.param)
+    empty()
+    yield request.param
+    monkeypatch.undo()
+    empty()
+
+
+def versions(text: str) -> set[tuple[str, str]]:
+    return {(name.strip("-/"), number) for name, number in VERSIONED.findall(text)}
+
+
+def read(folder: Path) -> str:
+    """Return all of a folder that a program reads, as this release needs it."""
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    return "\n".join(release.content(file.read_bytes()).decode(errors="replace") for file in files)
+
+
+def test_the_usual_release_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So its digests and tags are those of the files, and recorded walks stay valid."""
+    written = b"php8.2-fpm /etc/php/8.2/fpm openjdk-17-jdk-headless \xff"
+    for chosen in ("", release.WRITTEN_FOR.suite):
+        monkeypatch.setenv(release.VARIABLE, chosen)
+        assert release.now() == release.WRITTEN_FOR and release.now().mark == b""
+        assert release.content(written) == written
+        for file in (*paths.labs().rglob("*.toml"), *paths.images().rglob("*/*")):
+            if file.is_file():
+                assert release.content(file.read_bytes()) == file.read_bytes()
+
+
+def test_names_are_replaced_and_prose_is_not(other: str) -> None:
+    new = release.now()
+    assert (release.text("exec php-fpm8.2 --nodaemonize"), new.suite) == (
+        f"exec php-fpm{new.php} --nodaemonize",
+        other,
     )
-    assert not (checkout / "dist").exists()
-    return f"{done.returncode} {done.stderr}"
+    assert release.text("apt-get install php8.2-fpm") == f"apt-get install php{new.php}-fpm"
+    assert release.text("/etc/php/8.2/fpm/x.conf") == f"/etc/php/{new.php}/fpm/x.conf"
+    assert release.text("openjdk-17-jdk-headless") == f"openjdk-{new.java}-jdk-headless"
+    for prose in ("since PHP 8.2 it is -1", "| nginx 1.22.1, PHP 8.2 | 17 MB |", "17 of 8.2"):
+        assert release.text(prose) == prose
+    assert release.content(b"\xffphp8.2-fpm") == b"\xffphp8.2-fpm"  # no text
 
 
-def test_changes_are_refused(checkout: Path) -> None:
-    (checkout / "new").touch()
-    assert refused(checkout) == (
-        "2 faultlab release: this checkout has changes\n  next: git status\n"
-    )
+def test_nothing_that_reaches_a_stack_has_a_version_of_another_release(other: str) -> None:
+    """A new way to write one would otherwise be found when its lab is started."""
+    new = release.now()
+    allowed = {("php-fpm", new.php), ("php", new.php), ("openjdk", new.java)}
+    assert allowed <= versions(read(paths.images()))
+    for name in images.names():
+        assert versions(read(images.folder(name))) <= allowed, name
+        assert versions(" ".join(dockerfile.read(name).command)) <= allowed, name
+    for lab_id in labs.ours():
+        lab = labs.load(lab_id)
+        steps = " ".join(repair.model_dump_json() for repair in labs.repairs(lab))
+        told = f"{lab.model_dump_json()} {lab.ticket} {lab.lesson} {lab.services.services} {steps}"
+        assert versions(told) <= allowed, lab_id
+    its = collection.ours()
+    for decoy_id in decoys.ids(its):
+        assert versions(decoys.read(its, decoy_id).model_dump_json()) <= allowed, decoy_id
+    for name in tool.ids():
+        assert versions(tool.load(name).model_dump_json()) <= allowed, name
+    for file in [*paths.checks().glob("*.py"), *(REPO / "faultlab").rglob("*.py")]:
+        written = set() if file.name == "release.py" else versions(file.read_text())
+        assert not written, f"{file}: it is not replaced in a program"
 
 
-@pytest.mark.parametrize("tag", ["", "v1.0.0", f"v{VERSION}.1"])
-def test_a_tag_that_is_not_the_version_is_refused(tag: str, checkout: Path) -> None:
-    git(checkout, "tag", "-d", f"v{VERSION}")
-    if tag:
-        git(checkout, "tag", tag)
-    said = refused(checkout)
-    assert said.startswith(f"2 faultlab release: this commit has no tag v{VERSION}")
-    assert said.endswith(f"  next: git tag v{VERSION}\n")
+def test_no_file_is_written_for_another_release() -> None:
+    """With the usual one its names would be wrong, and nothing replaces them."""
+    usual = release.WRITTEN_FOR
+    allowed = {("php-fpm", usual.php), ("php", usual.php), ("openjdk", usual.java)}
+    for part in ("labs", "images", "tools", "decoys"):
+        assert versions(read(REPO / part)) <= allowed, part
 
 
-def test_a_version_without_notes_is_refused(checkout: Path) -> None:
-    (checkout / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n- x\n")
-    git(checkout, "commit", "-qam", "none")
-    git(checkout, "tag", "-f", f"v{VERSION}")
-    assert refused(checkout) == (
-        f"2 faultlab release: CHANGELOG.md has no section '## {VERSION}'\n"
-        "  next: edit CHANGELOG.md\n"
-    )
+def of_all() -> dict[str, str]:
+    empty()
+    found = {name: images.tag(name) for name in images.names()}
+    for lab_id in labs.ours():
+        lab = labs.load(lab_id)
+        found |= {f"walk {lab_id}": digest.walk(lab_id), f"fault {lab_id}": digest.fault(lab)}
+    for name in tool.ids():
+        found |= {f"tool {name}": images.tag(tool.load(name).image)}
+    decoy = labs.decoy(collection.ours(), decoys.ids(collection.ours())[0])
+    return found | {"decoy": digest.decoy(decoy, labs.load("mtu"))}
 
 
-def test_tools_that_cannot_be_installed_are_told(checkout: Path) -> None:
-    """It comes so far only if nothing above was refused."""
-    said = refused(checkout)
-    assert said.startswith("3 Installing the tools of a release.\n")
-    assert "faultlab release: pip could not install them\n  next: less " in said
+def test_two_releases_share_no_image_and_no_digest(
+    other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both sets of images can be on one machine, and no walk counts for the other release."""
+    new = of_all()
+    monkeypatch.delenv(release.VARIABLE)
+    old = of_all()
+    assert old.keys() == new.keys()
+    assert [name for name in old if old[name] == new[name]] == []
 
 
-def test_a_log_is_kept_where_no_link_leads_elsewhere(checkout: Path) -> None:
-    mine = checkout / ".git/mine"
-    mine.write_text("mine")
-    (checkout / ".git/faultlab-release.log").symlink_to(mine)
-    assert "pip could not install them" in refused(checkout)
-    assert mine.read_text() == "mine"
+def test_an_image_gets_its_files_as_its_tag_counts_them(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM x\nRUN apt-get install php8.2-fpm\n")
+    (tmp_path / "run").write_text("exec php-fpm8.2\n")
+    (tmp_path / "run").chmod(0o755)
+    with tempfile.TemporaryFile() as file:
+        build.pack(tmp_path, file, release.content)
+        with build.tarfile.open(fileobj=file) as archive:
+            text = cast(Any, archive.extractfile("./run")).read().decode()
+    assert text == f"exec php-fpm{release.now().php}\n"
+    fitted, tag = packed(tmp_path), images.tag(str(tmp_path))
+    assert fitted == {".": 0o755, "Dockerfile": 0o644, "run": 0o755}
+    (tmp_path / "run").write_text(text)  # as if it were written for the other one
+    images.tag.cache_clear()
+    assert images.tag(str(tmp_path)) == tag
 
 
-# A Python whose environment has tools that build nothing.
-_TOOLS = """case "$*" in *"-m venv"*) for dir; do :; done
-mkdir -p "$dir/bin"; cd "$dir/bin"; printf '#!/bin/sh\\n' | tee python cyclonedx-py >/dev/null
-printf '#!/bin/sh\\nmkdir -p "$3"' >hatchling; chmod +x * ;;
-esac"""
+class Registry:
+    """A Docker with a registry, of which only the calls are known."""
+
+    def __init__(self) -> None:
+        self.pulled: list[str] = []
+        self.tagged: list[tuple[str, ...]] = []
+        self.client = SimpleNamespace(images=self)
+
+    def pull(self, name: str) -> SimpleNamespace:
+        self.pulled.append(name)
+        return SimpleNamespace(tag=lambda *words: self.tagged.append(words))
 
 
-def test_images_that_are_not_known_end_it(checkout: Path) -> None:
-    (checkout / ".git/info/exclude").write_text(".venv\n")
-    (checkout / ".venv/bin").mkdir(parents=True)
-    (checkout / ".venv/bin/faultlab").write_text("#!/bin/sh\necho no engine >&2; exit 1\n")
-    (checkout / ".venv/bin/faultlab").chmod(0o755)
-    said = refused(checkout, _TOOLS)
-    assert said.startswith("3 ")
-    assert said.endswith("Listing what is in it.\nno engine\n")
+def test_base_is_made_of_the_chosen_release(other: str) -> None:
+    registry = Registry()
+    build._build_base(cast(Docker, registry), lambda _: None)
+    assert registry.pulled == [release.RELEASES[other].pinned]
+    assert registry.tagged == [(f"faultlab/{other}", "latest")]
+    pinned = {each.pinned for each in release.RELEASES.values()}
+    assert len(pinned) == len(release.RELEASES)
 
 
-def test_the_version_is_in_one_place() -> None:
-    assert (REPO / "faultlab/__init__.py").read_text().endswith(f'__version__ = "{__version__}"\n')
-    assert 'dynamic = ["version"]' in (REPO / "pyproject.toml").read_text()
+@pytest.mark.parametrize("words", [("list",), ("start", "mtu"), ("images",), ("status",)])
+def test_a_release_that_is_not_known(
+    words: tuple[str, ...], faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(release.VARIABLE, "buster")
+    problem = "FAULTLAB_RELEASE: expected one of bookworm, trixie, got 'buster'."
+    assert faultlab(*words) == said(problem, "export FAULTLAB_RELEASE=bookworm")
+    assert faultlab(words[0], "--help").code == 0
 
 
-# --- the SBOM ---
+def test_a_user_is_told_which_one_is_used(
+    other: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = f"The stack is made of {release.RELEASES[other].title}'s packages."
+    assert line in faultlab("list").out.splitlines()
+    monkeypatch.delenv(release.VARIABLE)
+    empty()
+    assert "The stack is made of Debian 12 (bookworm)'s packages." in faultlab("list").out
 
 
-def test_a_debian_package_is_named_once_with_its_images() -> None:
-    lines = "faultlab/a:1\tlibc6\t2.36-9+deb12u1\tamd64\nfaultlab/b:2\tlibc6\t2.36-9+deb12u1\tamd64"
-    assert list(sbom.debian(lines)) == [
-        {
-            "type": "library",
-            "bom-ref": "pkg:deb/debian/libc6@2.36-9%2Bdeb12u1?arch=amd64",
-            "name": "libc6",
-            "version": "2.36-9+deb12u1",
-            "purl": "pkg:deb/debian/libc6@2.36-9%2Bdeb12u1?arch=amd64",
-            "properties": [
-                {"name": "faultlab:image", "value": "faultlab/a:1"},
-                {"name": "faultlab:image", "value": "faultlab/b:2"},
-            ],
-        }
-    ]
+def test_doctor_and_the_record_say_it(other: str) -> None:
+    from tests.unit.fake import FakeEngine
+
+    facts = {fact.name: fact.text for fact in preflight.ready(FakeEngine())}
+    assert facts["release"] == release.RELEASES[other].title
+    told = runs._context(FakeEngine(), labs.load("mtu"))
+    assert told["release"] == other
+    assert told["images"] == {"machine": images.tag("machine"), **told["images"]}
 
 
-def test_every_copy_of_the_notice_is_in_it() -> None:
-    notice = (REPO / "NOTICE").read_text()
-    found = {part["purl"]: part for part in sbom.copies(notice)}
-    assert len(found) == notice.count("\n  files ")
-    assert found["pkg:npm/uplot@1.6.32"]["licenses"] == [{"license": {"id": "MIT"}}]
-    assert "pkg:npm/%40xterm/xterm@6.0.0" in found
+def test_a_stack_of_another_release_is_left_alone(other: str, tmp_path: Path) -> None:
+    """Its paths are others: a fix would edit a file that is not there."""
+    facts = {"schema": 2, "lab": "mtu", "events": []}
+    Record(tmp_path, {**facts, "release": other}).refuse_other_release()
+    for its in ({"release": "bookworm"}, {}):  # older records do not say it
+        with pytest.raises(CannotRun, match=f"up on bookworm, and {other} is chosen") as caught:
+            Record(tmp_path, {**facts, **its}).refuse_other_release()
+        assert caught.value.hint == "export FAULTLAB_RELEASE=bookworm"
 
 
-def test_a_copy_without_an_origin_is_refused() -> None:
-    with pytest.raises(ValueError, match="where is this from"):
-        list(sbom.copies("thing 1.0, MIT\n  files     faultlab/x.js\n"))
+@pytest.mark.parametrize("words", [("docs",), ("transcript", "mtu"), ("lint", ".", "--write")])
+def test_no_file_is_rewritten_for_another_release(
+    words: tuple[str, ...], other: str, faultlab: Run
+) -> None:
+    found = faultlab(*words)
+    assert found.code == 2 and "writes files that are for Debian 12 (bookworm)." in found.err
+    assert "next: FAULTLAB_RELEASE=bookworm faultlab" in found.err
 
 
-def test_the_document_is_about_faultlab() -> None:
-    ours = sbom.component("pkg:deb/debian/x@1", "x", "1")
-    theirs = {"bom-ref": "click", "name": "click", "type": "library"}
-    bom = {
-        "specVersion": "1.6",
-        "metadata": {"tools": {}},
-        "components": [theirs],
-        "dependencies": [{"ref": "click"}, {"ref": "root-component"}],
-    }
-    whole = sbom.complete(bom, VERSION, [ours])
-    assert whole["metadata"]["component"]["version"] == VERSION
-    assert whole["components"] == [theirs, ours]
-    assert whole["dependencies"] == [
-        {"ref": f"pkg:pypi/faultlab@{VERSION}", "dependsOn": ["click", "pkg:deb/debian/x@1"]},
-        {"ref": "click"},
-        {"ref": "pkg:deb/debian/x@1"},
-    ]
+def test_a_task_on_a_cluster_gets_it(other: str) -> None:
+    env = {each["name"]: each.get("value") for each in jobspec._container("b", "n")["env"]}
+    assert env["FAULTLAB_RELEASE"] == other
+
+
+def test_a_mistake_in_the_release_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(release.VARIABLE, "Bookworm")
+    empty()
+    with pytest.raises(BadInput, match="got 'Bookworm'"):
+        labs.load("mtu")
+    with pytest.raises(BadInput):
+        images.tag("machine")
+    assert document.readable(REPO / "labs/mtu/lab.toml")  # facts without a name need no release
