@@ -1,8 +1,8 @@
 """Release: the Debian whose packages the images are made of, from FAULTLAB_RELEASE.
 
 The files of labs, images and tools are written for one release. For another one, names that have a
-version in them are replaced wherever such a file is read. With the first one nothing is replaced, so
-no digest of it depends on this module.
+version in them are replaced wherever such a file is read. For the first one nothing is, so none of
+its digests depends on this module.
 """
 
 from __future__ import annotations
