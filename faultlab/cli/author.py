@@ -27,6 +27,9 @@ def docs(term: Terminal) -> object:
     """Write the generated parts of the documents (for authors)."""
     paths.needs_checkout("docs")
     from faultlab.cli import documents
+    from faultlab.lab import release
+
+    release.needs_written("docs")
 
     written = []
     with term.alive("docs", "schemas") as step:

@@ -169,6 +169,9 @@ def verb(*examples: str) -> Callable[[Callable[..., object]], Verb]:
     def made(act: Callable[..., object]) -> Verb:
         @wraps(act)
         def shown(term: Terminal, *words: Any, **options: Any) -> None:
+            from faultlab.lab import release
+
+            release.now()  # before anything is read for another one than was meant
             term.json(act(term, *words, **options))
 
         name = act.__name__.removesuffix("_").replace("_", "-")

@@ -84,14 +84,22 @@ def shaped(
         raise BadInput(f"{name or file} {wrong}: {why}.", f"less {paths.show(file)}") from error
 
 
-def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
+def strict(
+    kind: type[M],
+    file: Path,
+    where: str,
+    manual: str,
+    fit: Callable[[str], str] = str,
+    **own: Any,
+) -> M:
     """Read a TOML file as a model; `own`: the keys that come from its name. Raises BadInput.
 
-    `where`: the file as a user types it; `manual`: the document that lists its keys.
+    `where`: the file as a user types it; `manual`: the document that lists its keys. `fit`: returns
+    the text to read in place of the one in the file.
     """
     edit = _edit(where, manual)
     try:
-        facts = toml(file.read_text())
+        facts = toml(fit(file.read_text()))
     except FileNotFoundError as error:
         raise BadInput(f"{where}: missing file", f"see {manual}") from error
     except OSError as error:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
+from faultlab.lab import release
 from faultlab.lab.collection import MARK, Collection, bare
 from faultlab.lab.model import Decoy, Lab
 
@@ -27,7 +28,7 @@ def read(its: Collection, decoy_id: str) -> Decoy:
     if not file.is_file():
         known = ", ".join(ids(its)) or "this collection has none"
         raise BadInput(f"There is no decoy {decoy_id!r}; {known}.", "faultlab decoys")
-    found = document.strict(Decoy, file, paths.show(file), _MANUAL, id=decoy_id)
+    found = document.strict(Decoy, file, paths.show(file), _MANUAL, release.text, id=decoy_id)
     known_labs = [bare(lab_id) for lab_id in its.ids()]
     named = [("suggests", found.suggests, known_labs)]
     named += [(f"not_with[{i}]", name, known_labs) for i, name in enumerate(found.not_with)]

@@ -10,7 +10,7 @@ import shlex
 from dataclasses import dataclass
 from functools import cache
 
-from faultlab.lab import images
+from faultlab.lab import images, release
 
 _LINE = re.compile(r"^(CMD|ENTRYPOINT|STOPSIGNAL|HEALTHCHECK)\s+(.*)$", re.MULTILINE)
 _OPTION = re.compile(r"--[a-z-]+=\S+\s+")
@@ -28,7 +28,7 @@ class Dockerfile:
 @cache
 def read(image: str) -> Dockerfile:
     """Return the recipe of an image; what its Dockerfile leaves out is Docker's default."""
-    text = (images.folder(image) / "Dockerfile").read_text().replace("\\\n", "")
+    text = release.text((images.folder(image) / "Dockerfile").read_text()).replace("\\\n", "")
     said = {match[1]: match[2].strip() for match in _LINE.finditer(text)}
     health = _OPTION.sub("", said.get("HEALTHCHECK", "")).removeprefix("CMD ").strip()
     return Dockerfile(

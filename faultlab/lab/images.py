@@ -1,8 +1,9 @@
 """The container images: one folder each under `images/`, with a tag made from its sources.
 
-The tag is a digest of the folder and of the images below it. So an unchanged image is never built
-again, and a changed one always is. `vm` is not a container image and is left out. The image of a
-tool is named by the path of its folder, and that of another collection is `NAME/IMAGE`.
+The tag is a digest of the folder as this release of Debian needs it, and of the images below it. So
+an unchanged image is never built again, and a changed one always is. `vm` is not a container image
+and is left out. The image of a tool is named by the path of its folder, and that of another
+collection is `NAME/IMAGE`.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ from pathlib import Path
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import flat
-from faultlab.lab import collection
+from faultlab.lab import collection, release
 
 BASE = "base"
 LABEL = "faultlab.image"
@@ -60,13 +61,13 @@ def belongs(file: Path) -> bool:
 def tag(name: str) -> str:
     """Return `faultlab/<name>:<digest of its sources>`."""
     digest = hashlib.sha256()
-    if name != BASE:
-        digest.update(tag(BASE).encode())
+    digest.update(release.now().mark if name == BASE else tag(BASE).encode())
     sources = folder(name)
     for file in sorted(path for path in sources.rglob("*") if path.is_file()):
         if belongs(file.relative_to(sources)):
             bits = mode(file.stat().st_mode) & 0o111
-            digest.update(f"{file.relative_to(sources)} {bits}\n".encode() + file.read_bytes())
+            digest.update(f"{file.relative_to(sources)} {bits}\n".encode())
+            digest.update(release.content(file.read_bytes()))
     return f"faultlab/{short(name)}:{digest.hexdigest()[:12]}"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from faultlab.core import document, paths
 from faultlab.core.defaults import EXAM, MYSTERY, ONCALL
 from faultlab.core.errors import BadInput
-from faultlab.lab import collection, decoys, incident, numbers
+from faultlab.lab import collection, decoys, incident, numbers, release
 from faultlab.lab.abilities import ABILITIES
 from faultlab.lab.collection import MARK, Collection, bare
 from faultlab.lab.model import KERNEL, Decoy, Lab, Sign, Step, Truth
@@ -201,10 +201,11 @@ def load_folder(folder: Path, its: Collection | None = None, dose: str = "") -> 
     number = numbers.read(folder)
     neutral = its.id_of(number.code if number else folder.name)
     own |= {"neutral": neutral + (AT + dose if dose else "")}
-    lab = document.strict(Lab, file, paths.show(file), _MANUAL, **own, **_composed(file, its))
+    whole = {**own, **_composed(file, its)}
+    lab = document.strict(Lab, file, paths.show(file), _MANUAL, release.text, **whole)
     _check_places(lab, file)
-    whole = {key: [*map(its.id_of, getattr(lab, key))] for key in ("of", "needs", "twins")}
-    return lab if its.ours else lab.model_copy(update=whole)
+    named = {key: [*map(its.id_of, getattr(lab, key))] for key in ("of", "needs", "twins")}
+    return lab if its.ours else lab.model_copy(update=named)
 
 
 def _composed(file: Path, its: Collection) -> dict[str, Any]:
@@ -232,7 +233,9 @@ def repairs(lab: Lab) -> list[Repair]:
     if lab.folders or not file.is_file():
         return []
     numbers = lab.dose.numbers if lab.dose else {}
-    found = document.strict(Repairs, file, paths.show(file), _MANUAL, numbers=numbers).repair
+    found = document.strict(
+        Repairs, file, paths.show(file), _MANUAL, release.text, numbers=numbers
+    ).repair
     steps = [
         (f"repair[{i}].steps[{j}]", step)
         for i, repair in enumerate(found)

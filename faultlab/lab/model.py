@@ -15,6 +15,7 @@ from faultlab.core import paths
 from faultlab.core.defaults import EXAM, MYSTERY
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
+from faultlab.lab import release
 from faultlab.lab import services as compose_files
 from faultlab.lab import severity as severities
 from faultlab.lab.collection import WORD, Collection, bare
@@ -443,7 +444,7 @@ class Lab(Strict):
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text()
+        return release.text(file.read_text())
     except UnicodeDecodeError as error:
         raise BadInput(
             f"{paths.show(file)}: not valid UTF-8", f"edit {paths.show(file)}"

@@ -17,7 +17,7 @@ import yaml
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
-from faultlab.lab import compose_policy, daemon, images
+from faultlab.lab import compose_policy, daemon, images, release
 from faultlab.lab.collection import Collection
 
 CLIENT = "client"
@@ -237,7 +237,7 @@ def _plan(collection: Collection, *files: Path) -> Plan:
 @cache
 def _read(file: Path, collection: Collection) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = _parse(file.read_text())
+        document: dict[str, Any] = _parse(release.text(file.read_text()))
         compose_policy.obey(document, collection.images())
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""

@@ -115,6 +115,7 @@ def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> Started 
     record = Record.read(stack.run_id)
     if record.lab != lab.id:
         raise CannotRun(f"Another {lab.alias} is up already.", f"make down-{lab.alias}")
+    record.refuse_other_release()
     if wanted not in (AUTO, stack.engine.name):
         raise CannotRun(
             f"{lab.alias} is up already, on the engine {stack.engine.name}.",

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from faultlab.core import text
 from faultlab.core.terminal import Terminal
-from faultlab.lab import curriculum, vocabulary
+from faultlab.lab import curriculum, release, vocabulary
 from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.lab.vocabulary import Terms
@@ -60,6 +60,7 @@ def show(
         term.say(f"Start one: make lab-{(ours or ['ID'])[0]}. The next one for you: make next")
         if len(ours) < len(found):
             term.say("One of another collection: faultlab start NAME/LAB")
+        term.say(f"The stack is made of {release.now().title}'s packages.")
     else:
         term.say("You have started each of these labs. Next: make progress")
     return found

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from faultlab.core import paths
-from faultlab.lab import checks, images
+from faultlab.lab import checks, images, release
 from faultlab.lab import loader as labs
 from faultlab.lab.model import Decoy, Lab, Remedy
 
@@ -96,8 +96,9 @@ def _decoys(lab: Lab) -> bytes:
 
 
 def _services(lab: Lab) -> bytes:
-    """Return what the lab's compose files say about the services that it needs."""
-    return json.dumps(lab.services.used(lab.daemons), sort_keys=True).encode()
+    """Return what the compose files say about the services that a lab needs, and the release."""
+    used = json.dumps(lab.services.used(lab.daemons), sort_keys=True)
+    return used.encode() + release.now().mark
 
 
 def _dumped(model: BaseModel, **what: Any) -> bytes:

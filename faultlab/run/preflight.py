@@ -8,7 +8,7 @@ from faultlab.engine import trial
 from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.fact import Fact
 from faultlab.engine.stack import Stack
-from faultlab.lab import collection
+from faultlab.lab import collection, release
 from faultlab.lab import loader as labs
 from faultlab.run.record import Record
 
@@ -38,9 +38,10 @@ def ready(engine: Engine) -> list[Fact]:
         *([] if unfit else engine.trials()),
         Fact("disk", free >= _DISK_GB, f"{free:.0f} GB free, {_DISK_GB} wanted", "df -h"),
     ]
+    made_of = Fact("release", True, release.now().title)
     lacking = engine.images.missing()
     text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
-    return [*facts, *_slots(engine), Fact("images", not lacking, text, to_images)]
+    return [*facts, made_of, *_slots(engine), Fact("images", not lacking, text, to_images)]
 
 
 def _slots(engine: Engine) -> list[Fact]:

@@ -22,8 +22,9 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from faultlab.core import document, paths
-from faultlab.core.errors import BadInput
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import flat
+from faultlab.lab import release
 
 SCHEMA = 2
 _RENAMED = {"what": "event", "signs": "evidence"}  # since version 1
@@ -36,6 +37,7 @@ ROOM, JOINED = "room", "joined"
 # After each of these, nothing is hidden from the learner of a mystery.
 GAVE_UP, TOLD, DOWN = "gave up", "told", "down"
 FILE = "run.json"
+_FIRST_RELEASE = "bookworm"  # of runs that are older than this key
 _ADDED = "events.jsonl"  # events since run.json was written, each with its place in the list
 _ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
 
@@ -186,6 +188,15 @@ class Record:
     def stack(self) -> str:
         """Return the name of the stack; empty in a record that is older than this key."""
         return str(self.facts.get("stack", ""))
+
+    def refuse_other_release(self) -> None:
+        """Raise CannotRun if the stack was made for another release than that of this command."""
+        made_of = str(self.facts.get("release", _FIRST_RELEASE))
+        if made_of != release.now().suite:
+            raise CannotRun(
+                f"This lab is up on {made_of}, and {release.now().suite} is chosen.",
+                f"export {release.VARIABLE}={made_of}",
+            )
 
     @property
     def events(self) -> list[dict[str, Any]]:

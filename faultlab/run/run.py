@@ -20,7 +20,7 @@ from faultlab.engine.contract import Engine
 from faultlab.engine.fact import Facts
 from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.stack import Stack
-from faultlab.lab import checks, images
+from faultlab.lab import checks, images, release
 from faultlab.lab import loader as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Step
@@ -135,6 +135,7 @@ class Run(Looks):
             )
         if ROOM in record.facts:
             lab = labs.load(record.facts[ROOM]).called(lab.alias)
+        record.refuse_other_release()
         if PACE in record.facts:
             stack.pace = LoadScale(record.facts[PACE])
         return cls(stack.engine, lab, checks.load(lab), stack, record)
@@ -308,5 +309,6 @@ def _context(engine: Engine, lab: Lab, facts: Facts, slot: str) -> Mapping[str, 
         "cpus": facts.cpus,
         **({"slot": slot} if slot else {}),
         "memory_bytes": facts.memory,
+        "release": release.now().suite,
         "images": {name: images.tag(name) for name in used},
     }

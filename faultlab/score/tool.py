@@ -22,7 +22,7 @@ from faultlab import probes
 from faultlab.core import document, paths
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
-from faultlab.lab import images, vocabulary
+from faultlab.lab import images, release, vocabulary
 from faultlab.lab import loader as labs
 from faultlab.observe import use
 
@@ -179,7 +179,7 @@ def load(name: str) -> Tool:
     where = paths.show(file)
     if _kind(file) == AGENT:
         raise BadInput(f"{where}: this is an agent, and no tool.", f"faultlab agent {name}")
-    tool = document.strict(Tool, file, where, _MANUAL, id=folder.name, folder=folder)
+    tool = document.strict(Tool, file, where, _MANUAL, release.text, id=folder.name, folder=folder)
     named = [
         (f"alarm[{i}].causes", word, causes())
         for i, alarm in enumerate(tool.alarm)

@@ -17,7 +17,7 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput, SaidNo
 from faultlab.core.naming import flat
 from faultlab.core.terminal import Terminal
-from faultlab.lab import checks, collection, curriculum, numbers, services, vocabulary
+from faultlab.lab import checks, collection, curriculum, numbers, release, services, vocabulary
 from faultlab.lab import loader as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.collection import Collection, bare
@@ -69,6 +69,8 @@ def show(term: Terminal, folder: str, write: bool = False) -> Linted:
     `write`: first write the parts of its lessons that repeat lab.toml. Raises BadInput if there is
     no such folder.
     """
+    if write:
+        release.needs_written("lint --write")
     root = Path(folder).absolute()
     if not root.is_dir():
         raise BadInput(f"There is no folder {folder}.", f"ls {root.parent}")

@@ -21,6 +21,7 @@ from faultlab.core.paths import needs_checkout, root, show
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Engine
 from faultlab.lab import loader as labs
+from faultlab.lab import release
 from faultlab.lab.model import Lab
 from faultlab.run import inject, placement
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY
@@ -43,6 +44,7 @@ Execute = Callable[[str, str], str]
 
 def record(term: Terminal, target: str) -> None:
     """Record all transcripts of a lab's README, or of a document of the project (`README.md`)."""
+    release.needs_written("transcript")
     if target.endswith(".md") or labs.load(target).collection.ours:
         needs_checkout("transcript")
     if target.endswith(".md") and (its_lab := _LAB.search((root() / target).read_text())):

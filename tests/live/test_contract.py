@@ -18,6 +18,7 @@ from faultlab.core.naming import stack_name
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import loader as labs
+from faultlab.lab import release
 from faultlab.lab.model import Step
 from faultlab.run import preflight
 from faultlab.run.contract import Contract
@@ -127,7 +128,7 @@ def test_a_machine_is_like_a_host_but_shut_in(quiet_stack: Stack) -> None:
         assert not host["PortBindings"]
         assert machine.run("ip route show default").out == ""
         assert machine.run("ip route get 192.0.2.1").code != 0
-    assert quiet_stack["web"].run("pgrep -x nginx && pgrep -x php-fpm8.2").code == 0
+    assert quiet_stack["web"].run(release.text("pgrep -x nginx && pgrep -x php-fpm8.2")).code == 0
 
 
 @pytest.mark.rotates

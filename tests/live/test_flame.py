@@ -19,6 +19,7 @@ from faultlab.core.naming import stack_name
 from faultlab.engine import stack
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.vm import libvirt
+from faultlab.lab import release
 from faultlab.probes.perf import PREEMPTED
 from tests.live.commandline import finish, kill_9, spawn
 
@@ -96,7 +97,7 @@ def test_it_shows_who_worked_and_on_what(told: dict[str, Any]) -> None:
     assert told["samples"] == sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines())
     assert told["samples"] >= 100 and told["lost"] <= told["samples"] / 10
     assert share(folded, "nginx") >= 0.2
-    assert share(folded, "nginx") + share(folded, "php-fpm8.2") >= 0.9
+    assert share(folded, "nginx") + share(folded, release.text("php-fpm8.2")) >= 0.9
     assert share(folded, "ngx_event_connect_peer") >= 0.05
     assert share(folded, "__inet_hash_connect_[k]") >= 0.01
     assert {"web", "client"} & {line.split(";")[0] for line in folded.splitlines()} == {"web"}
@@ -183,7 +184,7 @@ def test_in_the_vm(up_in_the_vm: None) -> None:
     folded = Path(told["folded"]).read_text()
     towers = {";".join(line.split(";")[:2]) for line in folded.splitlines()}
     assert told["engine"] == "vm" and told["samples"] >= 100
-    assert share(folded, "nginx") + share(folded, "php-fpm8.2") >= 0.8
+    assert share(folded, "nginx") + share(folded, release.text("php-fpm8.2")) >= 0.8
     # The search for a port is below it: 5% to 8% of 200 samples, the search itself 1% to 5%.
     assert share(folded, "tcp_v4_connect_[k]") >= 0.01
     assert {tower.split(";")[0] for tower in towers} == {"web", "kernel"}

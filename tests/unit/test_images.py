@@ -21,7 +21,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Say
 from faultlab.engine.docker import build
 from faultlab.engine.docker.connection import Docker
-from faultlab.lab import images
+from faultlab.lab import images, release
 from tests.unit.conftest import forget
 
 
@@ -163,7 +163,8 @@ def test_the_base_is_removed_by_the_name_that_it_was_pulled_by() -> None:
     registry = Registry(responds=True)
     images = build.DockerImages(cast(Docker, registry))
     assert images.remove() == registry.have
-    assert registry.removed == [*registry.have, build._PINNED]
+    pinned = release.RELEASES["bookworm"].pinned
+    assert registry.removed == [*registry.have, pinned]
     assert build.DockerImages(cast(Docker, Registry(responds=False))).remove() == registry.have
     registry.have, registry.removed = ["faultlab/web:1"], []  # made from packages elsewhere
     assert images.remove() == registry.removed == ["faultlab/web:1"]

@@ -4,6 +4,9 @@
 everywhere; mmdebstrap takes the newest packages of the day.
 """
 
+from __future__ import annotations
+
+import io
 import shutil
 import subprocess
 import tarfile
@@ -13,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from faultlab.core import lock, paths
 from faultlab.core.command import stream
@@ -23,15 +26,15 @@ from faultlab.core.text import colourless
 from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker.connection import Docker
 from faultlab.lab.images import BASE, LABEL, belongs, folder, mode, names, short, tag
+from faultlab.lab.release import RELEASES, content, now
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRead
 
 docker: Any = Later("docker")
 requests: Any = Later("requests")
+Fit = Callable[[bytes], bytes]
 
-_SUITE = "bookworm"
-_BASE_SOURCE = f"faultlab/{_SUITE}:latest"
-# debian:bookworm-20260918-slim, for all processors.
-# Source: https://github.com/docker-library/repo-info, repos/debian/remote
-_PINNED = "debian@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"
 # While one image downloads its packages, another one unpacks its own.
 _AT_ONCE = 3
 # On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it cannot.
@@ -97,10 +100,11 @@ class DockerImages(Images):
         with self._docker.errors():
             for name in have:
                 self._docker.client.images.remove(name, force=True)
-            if _BASE_SOURCE in have:
+            for made_from in RELEASES.values():
                 # The name that Docker gave it when it was pulled; not if a container uses it.
                 with suppress(docker.errors.APIError):
-                    self._docker.client.images.remove(_PINNED)
+                    if made_from.base in have:
+                        self._docker.client.images.remove(made_from.pinned)
         return have
 
 
@@ -136,11 +140,12 @@ def at_once(
 
 
 def _build_base(on: Docker, say: Say) -> None:
-    """Make `faultlab/bookworm`, a bare Debian: pull it if a registry responds, else build it."""
-    repository, version = _BASE_SOURCE.split(":")
-    say("asking the registry for debian:bookworm-slim, by its digest")
+    """Make a bare Debian, `faultlab/bookworm`: pull it if a registry responds, else build it."""
+    release = now()
+    repository, version = release.base.split(":")
+    say(f"asking the registry for debian:{release.suite}-slim, by its digest")
     try:
-        image = on.client.images.pull(_PINNED)
+        image = on.client.images.pull(release.pinned)
         image.tag(repository, version)
         return
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
@@ -152,7 +157,7 @@ def _build_base(on: Docker, say: Say) -> None:
             f"No registry responds ({why}) and mmdebstrap is not installed.", "make setup"
         )
     make = subprocess.Popen(
-        [*_STOP_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase", _SUITE, "-"],
+        [*_STOP_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase", release.suite, "-"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -169,7 +174,7 @@ def _build_base(on: Docker, say: Say) -> None:
     if make.wait() != 0:
         raise CannotRun(
             f"mmdebstrap failed: {errors.splitlines()[-1] if errors else 'no reason given'}",
-            f"mmdebstrap --variant=minbase {_SUITE} /dev/null",
+            f"mmdebstrap --variant=minbase {release.suite} /dev/null",
         )
 
 
@@ -183,8 +188,23 @@ def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return found
 
 
-def pack(folder: Path, into: IO[bytes]) -> None:
+class _Archive(tarfile.TarFile):
+    """A tar file whose files are fitted while they are added."""
+
+    fit: Fit
+
+    def addfile(self, tarinfo: tarfile.TarInfo, fileobj: SupportsRead[bytes] | None = None) -> None:
+        """Add a file with its content fitted."""
+        if fileobj is not None:
+            found = self.fit(fileobj.read())
+            tarinfo.size, fileobj = len(found), io.BytesIO(found)
+        super().addfile(tarinfo, fileobj)
+
+
+def pack(folder: Path, into: IO[bytes], fit: Fit = bytes) -> None:
     """Write the folder as a tar file. Links are followed, so that two tools can share a file.
+
+    `fit`: returns the content of a file for the image.
 
     Raises CannotRun for a link out of the folder, or for a tool of ours out of the project. It
     would copy any file of this machine into the image.
@@ -193,7 +213,8 @@ def pack(folder: Path, into: IO[bytes]) -> None:
     for file in folder.rglob("*"):
         if not file.resolve().is_relative_to(within.resolve()):
             raise CannotRun(f"{file} is a link out of its folder.", f"ls -l {file}")
-    with tarfile.open(fileobj=into, mode="w", dereference=True) as archive:
+    with _Archive.open(fileobj=into, mode="w", dereference=True) as archive:
+        archive.fit = fit
         archive.add(folder, arcname=".", filter=_entry)
     into.seek(0)
 
@@ -205,16 +226,28 @@ def _build(on: Docker, name: str, say: Say, network: str) -> None:
     """
     if name == BASE:
         _build_base(on, say)
-    base = _BASE_SOURCE if name == BASE else tag(BASE)
-    build_folder(on, folder(name), short(name), tag(name), say, base=base, network=network)
+    base = now().base if name == BASE else tag(BASE)
+    source, how = folder(name), {"base": base, "network": network}
+    build_folder(on, source, short(name), tag(name), say, fit=content, **how)
 
 
 def build_folder(
-    on: Docker, source: Path, name: str, its_tag: str, say: Say, *, base: str, network: str
+    on: Docker,
+    source: Path,
+    name: str,
+    its_tag: str,
+    say: Say,
+    *,
+    base: str,
+    network: str,
+    fit: Fit = bytes,
 ) -> None:
-    """Build the image of a folder; `say` gets each step. Raises CannotRun with the step's error."""
+    """Build the image of a folder; `say` gets each step. Raises CannotRun with the step's error.
+
+    `fit`: as `pack` has it.
+    """
     with tempfile.TemporaryFile() as context:
-        pack(source, context)
+        pack(source, context, fit)
         with on.errors():
             stream = on.client.api.build(
                 fileobj=context,

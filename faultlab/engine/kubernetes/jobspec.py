@@ -11,6 +11,7 @@ from faultlab.engine.kubernetes.manifest import NODE
 from faultlab.engine.kubernetes.namespace import BATCH
 from faultlab.engine.kubernetes.registry import VARIABLE, chosen, tagged
 from faultlab.engine.measure.node_observer import OUR_POD
+from faultlab.lab import release
 
 HOME = "faultlab"  # the namespace and the service account that deploy/kubernetes makes
 JOB = "batch.kubernetes.io/job-name"
@@ -88,6 +89,7 @@ def _container(batch: str, name: str) -> dict[str, Any]:
         "FAULTLAB_STATE": "/tmp/state",
         "HOME": "/tmp",
         **({VARIABLE: chosen()} if chosen() else {}),
+        release.VARIABLE: release.now().suite,
         **git.environment(),
     }
     env += [{"name": key, "value": value} for key, value in values.items()]

@@ -16,13 +16,13 @@ from faultlab.core.command import stream
 from faultlab.engine.contract import Say
 from faultlab.engine.docker.build import build_folder
 from faultlab.engine.docker.connection import Docker
+from faultlab.lab import release
 from faultlab.lab.collection import FILE
 from faultlab.lab.images import BASE, tag
 
 NAME = "program"
 _PACKAGE = Path(__file__).parents[2]
 _PARTS = ("labs", "checks", "images", "tools")
-_PYTHON = "3.11"  # of Debian 12, on which the image is based
 _PLATFORMS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 
 
@@ -73,12 +73,12 @@ def ensure(on: Docker, say: Say) -> None:
 
 def _install(folder: Path, say: Say) -> None:
     """Put the packages for the image's Python in a folder; this Python can be another one."""
-    machine = platform.machine()
+    machine, python = platform.machine(), release.now().python
     words = [word for each in _PLATFORMS for word in ("--platform", f"{each}_{machine}")]
     stream(
         [
             *(sys.executable, "-m", "pip", "install", "--progress-bar", "off", "--no-deps"),
-            *("--only-binary", ":all:", "--require-hashes", "--python-version", _PYTHON, *words),
+            *("--only-binary", ":all:", "--require-hashes", "--python-version", python, *words),
             *("--no-compile", "--target", str(folder / "packages")),
             *("--requirement", str(folder / "lock.txt")),
         ],
