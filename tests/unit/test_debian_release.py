@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,7 +147,7 @@ def test_an_image_gets_its_files_as_its_tag_counts_them(
     (tmp_path / "run").chmod(0o755)
     with tempfile.TemporaryFile() as file:
         build.pack(tmp_path, file, release.content)
-        with build.tarfile.open(fileobj=file) as archive:
+        with tarfile.open(fileobj=file) as archive:
             text = cast(Any, archive.extractfile("./run")).read().decode()
     assert text == f"exec php-fpm{release.now().php}\n"
     fitted, tag = packed(tmp_path), images.tag(str(tmp_path))
@@ -203,7 +204,7 @@ def test_doctor_and_the_record_say_it(other: str) -> None:
 
     facts = {fact.name: fact.text for fact in preflight.ready(FakeEngine())}
     assert facts["release"] == release.RELEASES[other].title
-    told = runs._context(FakeEngine(), labs.load("mtu"))
+    told = runs._context(FakeEngine(), labs.load("mtu"), FakeEngine().facts(), "")
     assert told["release"] == other
     assert told["images"] == {"machine": images.tag("machine"), **told["images"]}
 
