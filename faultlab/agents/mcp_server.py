@@ -26,6 +26,7 @@ from faultlab.core.errors import BadInput, CannotRun, Problem
 _ERROR = -32000  # the first code that JSON-RPC leaves to servers
 _BEAT = 2.0  # seconds between two reports of progress
 _UNSAID = ("later", "aborted", "decoys")  # of a verdict, where it is empty
+_IN_ITS_RECORD = ("waited", "visits", "visits_lost")
 
 T = TypeVar("T")
 
@@ -74,8 +75,8 @@ class _Work:
             if isinstance(verdict, Problem):
                 _say(f"{self.case.name}: no result: {verdict}")
             else:
-                facts = asdict(verdict).items()
-                said = (f"{p} {its}" for p, its in facts if its or p not in _UNSAID)
+                facts = {k: v for k, v in asdict(verdict).items() if k not in _IN_ITS_RECORD}
+                said = (f"{p} {its}" for p, its in facts.items() if its or p not in _UNSAID)
                 _say(f"{self.case.name}: {', '.join(said)}")
 
 
