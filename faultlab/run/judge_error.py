@@ -161,8 +161,8 @@ def line(rows: Iterable[Tried]) -> str:
         return ""
     return (
         f"Repairs of {labs} {'lab' if labs == 1 else 'labs'} were tried."
-        f" Accepted though unsound: {_short(found.unsound)}."
-        f" Refused though sound: {_short(found.sound)}."
+        f" Wrongly accepted: {_short(found.unsound)}."
+        f" Wrongly refused: {_short(found.sound)}."
     )
 
 
