@@ -229,9 +229,9 @@ class Session:
             with self._users:
                 self._run.check.look(self._run.stack)
         except Problem:
-            raise CannotRun("The users could not come.") from None
+            raise CannotRun("The users could not be started.") from None
         except Exception as error:  # the agent has broken what the look reads
-            raise CannotRun(f"The users could not come: {error!r}") from error
+            raise CannotRun(f"The users could not be started: {error!r}") from error
         time.sleep(_BETWEEN)
 
     def _measured(self, phase: Phase) -> Checked:

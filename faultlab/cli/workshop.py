@@ -38,7 +38,7 @@ def page(term: Terminal, port: int) -> object:
 @option("--cert", metavar="FILE", help="the certificate (self-signed)")
 @option("--key", metavar="FILE", help="the key of the certificate")
 @option("--to", metavar="FILE", help="export: .csv, .json or .html (all three); guide: a folder")
-@option("--seats", type=IntRange(1, 64), metavar="N", help="lint: also for so many seats")
+@option("--seats", type=IntRange(1, 64), metavar="N", help="lint: also for this many seats")
 def class_(
     term: Terminal, action: str, file: str, to: str | None, seats: int | None, **server: Any
 ) -> object:

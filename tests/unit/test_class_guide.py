@@ -148,7 +148,7 @@ def test_checks_of_load_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     two = planned(seats=seats, labs=["mtu", "somaxconn"])
     (queue,) = size.queues(two, [["mtu", "somaxconn"]] * 12)
     assert queue.text == (
-        "12 seats check somaxconn, which makes load, one at a time:"
+        "12 seats check somaxconn, which sends load, one at a time:"
         " 12 checks of 40 s, so 8 minutes for the last."
     )
     assert size.queues(two, [["mtu", "somaxconn"]] * 2) == [], "80 s are no reason to warn"

@@ -204,7 +204,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert judge_error.read(file) == EVERY
     assert len(file.read_text().splitlines()) == len(EVERY) + 2
     file.write_text('{"schema": 1, "rows": [{"lab": "mtu"}]}')
-    with pytest.raises(BadInput, match=r"is no result of judge-error: rows\.0"):
+    with pytest.raises(BadInput, match=r"is not a result of judge-error: rows\.0"):
         judge_error.read(file)
 
 
