@@ -113,7 +113,7 @@ def _refuse_links(root: Path) -> None:
     """Refuse links out of the folder: they would bring any file into an image or onto a page."""
     for file in root.rglob("*"):
         if file.is_symlink() and not file.resolve().is_relative_to(root.resolve()):
-            what = f"{file.relative_to(root)} is a link out of the collection."
+            what = f"{file.relative_to(root)} is a link to a place outside the collection."
             raise BadInput(what, "tell its author")
 
 
@@ -153,7 +153,7 @@ def _ask(its: Collection, source: str, yes: bool) -> None:
         return
     again = f"faultlab add {source} --yes"
     if not sys.stdin.isatty():
-        raise CannotRun(f"{its.name} was not added: no person can be asked here.", again)
+        raise CannotRun(f"{its.name} was not added: there is no terminal to ask you in.", again)
     sys.stderr.write(f"Do you trust this code, and add {its.name}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -90,9 +90,7 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> Bundle:
             step.done(f"{file} ({_size(file)})")
     term.say("On the other machine, in a checkout of this version:")
     term.say(f"  make setup BUNDLE={file.name} DIGEST={digest}")
-    term.say(
-        "Take the digest there by another way than the file. It shows that the file is this one."
-    )
+    term.say("Take the digest there by a different route. It proves that the file is this one.")
     return Bundle(str(file), file.stat().st_size, digest, **facts)
 
 

@@ -251,9 +251,9 @@ class Session:
             found = self._run.check.good(Reading(felt), self._run.reading(HEALTHY))
             served = all(finding.holds for finding in found)
         except Problem:
-            raise CannotRun("The users could not come.") from None
+            raise CannotRun("The users could not be started.") from None
         except Exception as error:  # the agent has broken what the look reads
-            raise CannotRun(f"The users could not come: {error!r}") from error
+            raise CannotRun(f"The users could not be started: {error!r}") from error
         finally:
             if self._ended is None:
                 self._visits.append(served)

@@ -79,7 +79,7 @@ def images(term: Terminal, action: str, to: str, tools: tuple[str, ...]) -> obje
     from faultlab.score import tool
 
     if to and action == "build":
-        raise BadInput("images build takes no more words.", f"faultlab images push {to}")
+        raise BadInput("images build takes no arguments.", f"faultlab images push {to}")
     names = tool.ids() if tools == ("all",) else tools
     more = {tool.load(name).image for name in names} - {"machine"}
     match action:

@@ -13,8 +13,8 @@ from faultlab.core.terminal import Terminal
 
 @verb("2", "mtu somaxconn gzip", "mtu --engine vm", "mtu --blind")
 @many("labs", "one or more labs of `faultlab list`", required=True)
-@option("--blind", is_flag=True, help="hide which lab it is, for another person")
-@option("--decoys", type=int, default=0, metavar="N", help="with --blind: so many false leads (0)")
+@option("--blind", is_flag=True, help="hide which lab it is, for somebody else")
+@option("--decoys", type=int, default=0, metavar="N", help="with --blind: how many false leads (0)")
 @option("--room", default="", hidden=True, callback=spelled)
 @ENGINE
 @EVENTS
@@ -23,7 +23,7 @@ def start(
 ) -> object:
     """Start a lab, prove its symptom and print the ticket; several labs start side by side."""
     if decoys and (not blind or len(set(labs)) > 1):
-        raise BadInput("--decoys goes with one lab and --blind.", "faultlab start --help")
+        raise BadInput("--decoys needs one lab and --blind.", "faultlab start --help")
     if len(set(labs)) > 1:
         from faultlab.learn import start_many
 
@@ -64,7 +64,7 @@ def hint(term: Terminal, lab: str) -> object:
     is_flag=False,
     flag_value="3",
     metavar="[MINUTES]",
-    help="look again after so many minutes, which counts (3); 0 for a mystery: do not",
+    help="look again after this many minutes, which counts (3); 0 for a mystery: never",
 )
 @option("--late", "only_late", is_flag=True, hidden=True)
 @EVENTS
@@ -100,7 +100,7 @@ def debrief(term: Terminal, lab: str, give_up: bool) -> object:
 
 @verb("", "--track queries", "--new")
 @option("--track", metavar="TRACK", help="packets, queues, memory, queries or bytes")
-@option("--new", is_flag=True, help="nothing that comes back because it did not go well")
+@option("--new", is_flag=True, help="leave out labs that come back because they went badly")
 @BY_NAME
 def next_(term: Terminal, track: str | None, *, new: bool, by_name: bool) -> object:
     """Recommend the lab to take now."""
@@ -135,9 +135,9 @@ def join(term: Terminal, lab: str, fault: str, decoy: str) -> object:
 @option("--seed", type=int, metavar="S", help="repeat the draw of this seed (random)")
 @option("--tier", metavar="TIER", help="web, app or data (all)")
 @option("--level", type=int, metavar="N", help="highest level, 1 to 5 (5)")
-@option("--hard", is_flag=True, help="its fault is as weak as users still feel it")
-@option("--faults", type=int, default=1, metavar="N", help="so many faults at once (1)")
-@option("--decoys", type=int, default=0, metavar="N", help="so many false leads besides (0)")
+@option("--hard", is_flag=True, help="its fault is so weak that users only just feel it")
+@option("--faults", type=int, default=1, metavar="N", help="how many faults at once (1)")
+@option("--decoys", type=int, default=0, metavar="N", help="how many false leads (0)")
 @ENGINE
 def mystery(
     term: Terminal,
@@ -155,9 +155,9 @@ def mystery(
 
 @verb("mtu netem-loss", "mtu --draws 8 --seed 3")
 @many("labs", "a lab and its twin, or a lab", required=True)
-@option("--draws", type=int, metavar="N", help=f"so many draws ({defaults.EXAM_DRAWS})")
+@option("--draws", type=int, metavar="N", help=f"how many draws ({defaults.EXAM_DRAWS})")
 @option("--seed", type=int, metavar="S", help="repeat the draws of this seed (random)")
-@option("--new", "anew", is_flag=True, help="do not go on with one that was stopped")
+@option("--new", "anew", is_flag=True, help="do not continue one that was stopped")
 @ENGINE
 @EVENTS
 def exam(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
@@ -168,11 +168,11 @@ def exam(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
 
 
 @verb("--hours 2 --seed 3", "mtu gzip nagle --hours 0.7", "--report RUN")
-@many("labs", "labs whose faults may come (those proven together)")
+@many("labs", "labs whose faults can happen (those proven together)")
 @option("--hours", type=float, default=2.0, metavar="H", help="how long the shift is (2)")
 @option("--seed", type=int, metavar="S", help="repeat the draw of this seed (random)")
 @option("--webhook", metavar="URL", help="gets each page as JSON")
-@option("--agent", metavar="AGENT", help="takes the pages instead of you: checklist, or yours")
+@option("--agent", metavar="AGENT", help="takes the pages for you: checklist, or your own")
 @option("--report", "run", metavar="RUN", help="show the report of a shift that is over")
 @ENGINE
 def oncall(
@@ -196,12 +196,12 @@ def oncall(
 @option("--component", required=True, metavar="WORD", help="component, or none")
 @option("--resource", required=True, metavar="WORD", help="resource, or none")
 @option("--cause", required=True, metavar="WORD", help="cause, or none")
-@option("--also", is_flag=True, help="one more fault, beside the answer before")
+@option("--also", is_flag=True, help="one more fault, besides the previous answer")
 @option("--sure", type=IntRange(0, 100), metavar="N", help="how sure you are, in per cent")
 @option(
     "--lab",
     type=Choice((defaults.MYSTERY, defaults.ONCALL)),
-    help="what is answered, if both are up",
+    help="which of the two you answer, if both are up",
 )
 def diagnose(
     term: Terminal,

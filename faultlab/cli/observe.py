@@ -23,7 +23,7 @@ def use(term: Terminal, lab: str, machine: str | None, seconds: float) -> object
 @LAB
 @option("--seconds", type=int, metavar="N", help="record at least N seconds, 1 to 60 (one look)")
 @option("--off-cpu", is_flag=True, help="show where time is spent waiting")
-@option("--no-load", is_flag=True, help="make the load yourself (for 10 s)")
+@option("--no-load", is_flag=True, help="send the load yourself (for 10 s)")
 def flame(term: Terminal, lab: str, seconds: int | None, off_cpu: bool, no_load: bool) -> object:
     """Draw a flame graph of the lab's CPU time."""
     from faultlab.observe import flame

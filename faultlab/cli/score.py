@@ -56,9 +56,11 @@ def score(
 
     names = [*tools, *(tool.ids() if everything else [])]
     if bundle and (labs or how["severities"]):
-        raise BadInput("--from takes the lab of its bundle, so --labs has no use with it.")
+        raise BadInput("--from takes the lab of its bundle, so --labs makes no sense with it.")
     if bundle and how["wanted"] != "local":
-        raise BadInput("--from replays a bundle on this machine, so --engine has no use with it.")
+        raise BadInput(
+            "--from replays a bundle on this machine, so --engine makes no sense with it."
+        )
     if bundle:
         exam.replay(term, names, bundle, how["json_file"], how["network"])
     else:

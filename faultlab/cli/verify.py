@@ -85,7 +85,7 @@ def decoys(
     from faultlab.run import harmless
 
     if (json_file or decoys) and not prove:
-        raise BadInput("Say --prove to try decoys.", "faultlab decoys --help")
+        raise BadInput("Use --prove to try decoys.", "faultlab decoys --help")
     its = collection.ours()
     if prove:
         return harmless.prove(term, decoys, wanted, json_file, its)
@@ -158,7 +158,7 @@ def reliability(term: Terminal, files: tuple[str, ...], **how: Any) -> object:
 @option("--later", type=float, metavar="MINUTES", help="look again at what is accepted (see docs)")
 @option("--jobs", default=1, metavar="N", help="how many labs at a time (1)")
 @option("--share", default="", metavar="I/N", help="only the I-th of N parts of the labs")
-@option("--json", "json_file", metavar="FILE", help="file of verdicts; the same command goes on")
+@option("--json", "json_file", metavar="FILE", help="file of verdicts; the same command continues")
 @option("--from", "more", multiple=True, metavar="FILE", help="take over the verdicts of this file")
 @option("--show", metavar="PART", help="print page, remedies or line of docs/, and try nothing")
 @ENGINE

@@ -44,7 +44,7 @@ def page(term: Terminal, port: int) -> object:
     metavar="FILE",
     help="export: .csv, .json, .html; review: .md, .html (all); guide: a folder",
 )
-@option("--seats", type=IntRange(1, 64), metavar="N", help="lint: also for so many seats")
+@option("--seats", type=IntRange(1, 64), metavar="N", help="lint: also for this many seats")
 def class_(
     term: Terminal, action: str, file: str, to: str | None, seats: int | None, **server: Any
 ) -> object:

@@ -102,6 +102,6 @@ async def _ended(
                         last = line.strip() or last
             return Outcome(await process.wait(), facts, error or last, after)
     except ValueError:  # a line is longer than the limit
-        return Outcome(CannotRun.exit_code, facts, "it printed a line without end")
+        return Outcome(CannotRun.exit_code, facts, "it printed an endless line")
     except TimeoutError:
         return Outcome(CannotRun.exit_code, facts, f"it did not end within {seconds:g} s")

@@ -60,7 +60,7 @@ def narrowed(labs: Sequence[Lab], tier: str | None, level: int | None) -> list[L
 def _depth(lab: Lab, found: Mapping[str, Lab], above: tuple[str, ...]) -> int:
     """Return the length of the longest chain of labs that come before this one."""
     if lab.id in above:
-        raise BadInput(f"{lab.id} needs itself, by way of {above[-1]}.", f"edit {lab.folder}")
+        raise BadInput(f"{lab.id} needs itself, through {above[-1]}.", f"edit {lab.folder}")
     if unknown := [need for need in lab.needs if need not in found]:
-        raise BadInput(f"{lab.id} needs {unknown[0]}, which is no lab.", f"edit {lab.folder}")
+        raise BadInput(f"{lab.id} needs {unknown[0]}, which is not a lab.", f"edit {lab.folder}")
     return max((1 + _depth(found[need], found, (*above, lab.id)) for need in lab.needs), default=0)

@@ -59,7 +59,7 @@ def clash(decoy: Decoy, lab: Lab) -> str:
     if decoy.suggests in its:
         return "it suggests the fault that is there"
     if others := sorted(its.intersection(decoy.not_with)):
-        return f"it cannot be with {others[0]}"
+        return f"it cannot be combined with {others[0]}"
     if decoy.suggests in {other.suggests for other in lab.decoys}:
         return "another one suggests the same fault"
     return ""

@@ -59,7 +59,7 @@ def load_in(its: Collection, lab_id: str) -> Lab:
         return lab
     names = [row.name for row in lab.severity]
     if dose not in names:
-        known = f"it has {', '.join(names)}" if names else "it has one strength only"
+        known = f"it has {', '.join(names)}" if names else "it has only one strength"
         raise BadInput(f"{lab.id} has no severity {dose!r}; {known}.", "faultlab list --severities")
     return load_folder(its.folder(lab_id), its, dose)
 
@@ -72,7 +72,7 @@ def decoy(its: Collection, name: str) -> Decoy:
         return found
     lab = load_in(its, name)
     if not lab.silent:
-        raise BadInput(f"Users feel {lab.id}, so it is no decoy.", "faultlab decoys")
+        raise BadInput(f"Users feel {lab.id}, so it is not a decoy.", "faultlab decoys")
     return decoys.silent(lab)
 
 
@@ -93,7 +93,7 @@ def _put_together(its: Collection, names: Sequence[str]) -> Lab:
     for one, other in combinations(parts, 2):
         if why := incident.clash(one, other):
             starts = f"faultlab start {one.id}, later faultlab start {other.id}"
-            raise BadInput(f"{one.id} and {other.id} cannot be at once: {why}.", starts)
+            raise BadInput(f"{one.id} and {other.id} cannot be combined: {why}.", starts)
     return Lab(
         id=its.id_of(AND.join(bare(part.id, dosed=True) for part in parts)),
         neutral=its.id_of(AND.join(bare(part.code, dosed=True) for part in parts)),

@@ -28,7 +28,7 @@ class Outage:
         if self.hindered:
             return f"The users could not be measured, twice: {self.hindered}"
         if self.exit_code is None:
-            return f"{self.name} was started again, and all that was set on it since is gone."
+            return f"{self.name} was started again, and everything set on it since is gone."
         return f"{self.name} has ended (exit code {self.exit_code}); its users get nothing."
 
 

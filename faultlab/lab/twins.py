@@ -28,14 +28,14 @@ def apart(one: Lab, other: Lab) -> str:
     Their machines must be the same, so that only the fault differs.
     """
     if bare(other.id) not in {bare(twin.id) for twin in known(one)}:
-        return f"{one.id} and {other.id} are no twins"
+        return f"{one.id} and {other.id}are not twins"
     for lab in (one, other):
         if lab.control or lab.several:
             return f"{lab.id} has {'several faults' if lab.several else 'no fault'}"
         if lab.decoys:
-            return f"{lab.id} has a false lead, which would tell it"
+            return f"{lab.id} has a false lead, which would give it away"
         if lab.silent:
-            return f"users feel nothing of {lab.id}"
+            return f"users do not notice {lab.id}"
     both = services.both_change(one.overlays, other.overlays, one.collection)
     return f"the machines of {one.id} and {other.id} differ: both change {both}" if both else ""
 

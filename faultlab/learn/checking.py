@@ -60,7 +60,7 @@ def check(
         return _later(term, lab_id, checked.run, after)
     term.say(f"{lab_id}: yes, it works as before. Next: make debrief-{lab_id}")
     if later is None:
-        term.say("It was measured now. To see if it lasts:")
+        term.say("That was measured just now. To see whether it lasts:")
         term.command(f"faultlab check {lab_id} --later")
     return checked
 

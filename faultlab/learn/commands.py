@@ -16,7 +16,7 @@ def commands(lab: Lab, stack: Stack, machines: list[str]) -> Iterator[tuple[str,
         yield inject.typed(stack, Step(at=daemon, restart=True)).removeprefix("$ "), ""
     yield f"faultlab top {lab.alias}", "what its users meet, live"
     if lab.load and not hidden:
-        yield f"faultlab watch {lab.alias} --load", "make its load (and a strong hint)"
+        yield f"faultlab watch {lab.alias} --load", "send its load (and a strong hint)"
     yield f"make check-{lab.alias}", "is it fixed? measures it now"
     yield f"make hint-{lab.alias}", "a hint"
     if not hidden:

@@ -163,7 +163,7 @@ def _welcome(term: Terminal, pair: Sequence[Lab], begun: Exam | None) -> None:
     term.command(f"faultlab shell {EXAM} {pair[0].truth.component}")
     term.say("Then type here which one it is, and from 50 to 100% how sure you are:")
     term.command(f"{pair[0].id} 80")
-    term.say("Nothing has to be repaired. Ctrl-C stops; the same command goes on.")
+    term.say("Nothing has to be repaired. Ctrl-C stops; the same command continues.")
     if begun is not None:
         number, day = len(begun.answers) + 1, time.strftime("%d %B", time.localtime(begun.began))
         term.say(f"It goes on with draw {number} of {begun.draws}; begun on {day}. Anew: --new")
@@ -278,7 +278,7 @@ def _told(term: Terminal, pair: Sequence[Lab], found: Exam) -> Examined:
 def _said_of(found: Sensitivity | None, many: int) -> list[str]:
     """Return in sentences what d' says, and what so few draws cannot."""
     if found is None:
-        return ["There is no d' yet: only one of the two has come."]
+        return ["There is no d' yet: only one of the two has been drawn."]
     d, low, high = (round(each, 1) + 0.0 for each in (found.d, found.low, found.high))
     return [
         f"d' is {d}. 0 is guessing; d' 1 is right in 69%, 2 in 84%, 3 in 93%.",

@@ -97,7 +97,7 @@ def start(
     lab = lab.called(MYSTERY) if blind else lab
     if lab.silent:
         raise BadInput(
-            f"Users feel nothing of {lab_id}, so there is nothing to repair.",
+            f"Users do not notice {lab_id}, so there is nothing to repair.",
             f"faultlab verify {lab_id}",
         )
     with lock.hold(stack_name(lab.alias), f"start {lab.alias}"):

@@ -230,7 +230,7 @@ def _refuse(hard: bool, faults: int, decoys: int) -> None:
         raise BadInput("--decoys takes a number from 0 up.", _HELP)
     if not 1 <= faults <= MOST_FAULTS or (hard and faults > 1):
         most = f"from 1 to {MOST_FAULTS}"
-        raise BadInput(f"--faults takes a number {most}, and goes without --hard.", _HELP)
+        raise BadInput(f"--faults takes a number {most}, and does not go with --hard.", _HELP)
 
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:

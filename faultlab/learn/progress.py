@@ -146,7 +146,7 @@ def next_(
     taken, lab, due = advised(every, track, new, today)
     if lab is None:
         of = [one for one in taken if track in (None, one.track)]
-        term.say("You have done every lab of this path. Next: make mystery")
+        term.say("You have done every lab on this path. Next: make mystery")
         return Next(None, "", track or "", 0, False, len(of), len(of))
     title = curriculum.heading(lab.id, lab.track)
     its = [one for one in taken if curriculum.heading(one.lab, one.track) == title]

@@ -90,5 +90,5 @@ def _that_fit(pool: Sequence[Lab], most: int, chance: random.Random) -> list[Lab
         if len(found) < most and not any(incident.clash(lab, other) for other in found):
             found.append(lab)
     if not found:
-        raise BadInput("None of these labs can come in a shift.", "faultlab list --together")
+        raise BadInput("None of these labs can be part of a shift.", "faultlab list --together")
     return found

@@ -184,7 +184,7 @@ def show(term: Terminal, report: Report) -> None:
     term.table(("fault", "came", "paged", "looked", "named", "repaired", "lost"), rows)
     share = report.lost / report.visits if report.visits else 0.0
     term.say(f"{report.lost} of {report.visits} visits were lost ({share:.1%}).")
-    term.say(f"{report.answers} answers, {report.false} of them about nothing that was there.")
+    term.say(f"{report.answers} answers, {report.false} of them about a fault that was not there.")
     for text in report.amiss:
         term.say(f"Amiss: {text}")
     term.say("came: since the shift began; paged: after it came; the rest: after the page.")

@@ -109,7 +109,7 @@ class Shift:
             try:
                 self.run.apply("came", lab.inject)
             except CannotRun as problem:
-                self.amiss(f"{coming.fault} could not come: {problem.message}")
+                self.amiss(f"{coming.fault} could not be started: {problem.message}")
                 continue
             self.there.append(There(self.came, coming, lab))
             self.journal.add(Event.CAME, number=self.came, fault=coming.fault)
@@ -124,7 +124,7 @@ class Shift:
             try:
                 self.run.apply("went", one.lab.fix)
             except CannotRun as problem:
-                self.amiss(f"{one.coming.fault} could not go: {problem.message}")
+                self.amiss(f"{one.coming.fault} could not be removed: {problem.message}")
             self.there.remove(one)
             one.over = True
             self.journal.add(Event.WENT, number=one.number, fault=one.coming.fault)
@@ -141,7 +141,7 @@ class Shift:
             self.looks += 1
         amiss = {each.fault for each in self.found if not each.holds}
         if amiss and not self.there:
-            self.amiss("users are harmed, and by no fault of the shift")
+            self.amiss("users are harmed, but not by a fault of this shift")
         for one in [*self.there]:
             if self._met(one, amiss):
                 one.clear = 0
@@ -256,7 +256,9 @@ def _pool(names: Sequence[str], pairs: set[frozenset[str]]) -> list[Lab]:
     found = [labs.load(name) for name in known]
     for lab in found:
         if lab.control or lab.several or lab.scope == "kernel":
-            raise BadInput(f"{lab.id} cannot come in a shift: it has no single fault.", _HELP)
+            raise BadInput(
+                f"{lab.id} cannot be part of a shift: it does not have exactly one fault.", _HELP
+            )
     return found
 
 
@@ -333,7 +335,7 @@ def answered(term: Terminal, component: str, resource: str, cause: str) -> dict[
         raise CannotRun("No shift is up.", f"faultlab {ONCALL}")
     answer = mystery.answered(component, resource, cause)
     journal.add(Event.ANSWERED, **answer)
-    term.say("Noted. The report of the shift says if it was right.")
+    term.say("Noted. The report of the shift says whether it was right.")
     return answer
 
 

@@ -62,7 +62,7 @@ def show(
             term.say("One of another collection: faultlab start NAME/LAB")
         term.say(f"The stack is made of {release.now().title}'s packages.")
     else:
-        term.say("You have started each of these labs. Next: make progress")
+        term.say("You have started all of these labs. Next: make progress")
     return found
 
 
@@ -100,7 +100,7 @@ def together(term: Terminal, found: Sequence[Lab], by_name: bool = False) -> lis
     known = {lab.id for lab in found}
     those = [lab for lab in proven() if known.issuperset(lab.of)]
     if not those:
-        term.say("No labs were proven with their faults at once.")
+        term.say("No labs have been proven together.")
         return those
     term.table(
         ("faults at once", "what users report"),

@@ -154,7 +154,7 @@ class Contract:
         while_ill = [f for p in ill for f in run.good(p) if f.fault == p.left]
         without = [phase for phase in (HEALTHY, STILL, FIXED) if phase in run.phases]
         for found, phase in (
-            (while_ill, "well with the fault"),
+            (while_ill, "healthy with the fault"),
             *((run.bad(phase), f"ill, {phase}") for phase in without),
         ):
             always = [f.words for f in found if f.name in names and f.holds]

@@ -161,8 +161,8 @@ def line(rows: Iterable[Tried]) -> str:
         return ""
     return (
         f"Repairs of {labs} {'lab' if labs == 1 else 'labs'} were tried."
-        f" Accepted though unsound: {_short(found.unsound)}."
-        f" Refused though sound: {_short(found.sound)}."
+        f" Wrongly accepted: {_short(found.unsound)}."
+        f" Wrongly refused: {_short(found.sound)}."
     )
 
 
@@ -189,7 +189,7 @@ def _kept(found: Path, _changed: int) -> tuple[Tried, ...]:
 
 def read(of: Path) -> list[Tried]:
     """Return the rows of a file of judge-error. Raises BadInput: missing, damaged, another kind."""
-    wrong = "is no result of judge-error"
+    wrong = "is not a result of judge-error"
     missing = BadInput(f"There is no file {of}.", "faultlab judge-error --help")
     found = document.read(of, SCHEMA, missing, wrong)
     return document.shaped(Document, found, of, wrong).rows

@@ -28,7 +28,10 @@ from faultlab.run.record import GONE, SHOWN, Record
 
 PACE, PROCESSES = "pace", "processes"  # keys of a record
 # What a check does after it has measured what users meet, as it says it. No text names a lab.
-ANSWERS, PROGRAMS = "comparing the responses with healthy ones", "looking which programs respond"
+ANSWERS, PROGRAMS = (
+    "comparing the responses with healthy ones",
+    "finding out which programs respond",
+)
 TOO_BUSY = "too busy to judge"  # in the reason of a case
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
 # Seconds that a run, and a quick walk, can lose to a busy machine.

@@ -52,7 +52,7 @@ def _cases() -> Iterable[_Case]:
     if not file.is_file():
         return []
     missing = BadInput(f"There is no file {FILE}.", f"git checkout {FILE}")
-    found = document.read(file, SCHEMA, missing, "is no result of a verify")
+    found = document.read(file, SCHEMA, missing, "is not a result of verify")
     return document.shaped(_File, found, file).cases
 
 

@@ -175,7 +175,7 @@ def _by_json(one: InstanceEnd) -> Diagnosis:
         told = _Told.model_validate(json.loads(text))
     except (ValueError, ValidationError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise Broken(f"its last line is no diagnosis: {why}") from error
+        raise Broken(f"its last line is not a diagnosis: {why}") from error
     lines = [told.evidence] if isinstance(told.evidence, str) else told.evidence
     if not told.alarm:
         return Diagnosis(False, seconds=one.seconds)

@@ -184,13 +184,13 @@ def read(file: Path) -> Bundle:
     except FileNotFoundError as error:
         raise BadInput(f"There is no file {file}.", "faultlab record mtu") from error
     except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
-        raise BadInput(f"{file} is no bundle: {error}.", f"tar tzf {file}") from error
+        raise BadInput(f"{file} is not a bundle: {error}.", f"tar tzf {file}") from error
     try:
         manifest = json.loads(found.pop(_MANIFEST, b""))
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{file} is no bundle: no {_MANIFEST}.", f"tar tzf {file}") from error
+        raise BadInput(f"{file} is not a bundle: no {_MANIFEST}.", f"tar tzf {file}") from error
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
-        raise BadInput(f"{file} is of another version of bundles.", f"tar xzOf {file} {_MANIFEST}")
+        raise BadInput(f"{file} is a bundle of another version.", f"tar xzOf {file} {_MANIFEST}")
     files: dict[str, dict[str, bytes]] = {phase: {} for phase in PHASES}
     for path, content in found.items():
         phase, _, rest = path.partition("/")

@@ -197,7 +197,7 @@ def opened(name: str | None, usual: str, doing: str) -> Iterator[Results]:
 def read(file: Path) -> Results:
     """Return the results in a file. Raises BadInput: missing, damaged, or of another version."""
     missing = BadInput(f"There is no file {file}.", "faultlab score --help")
-    found = document.read(file, SCHEMA, missing, "is no result of a score", upgrade=_rename)
+    found = document.read(file, SCHEMA, missing, "is not a result of score", upgrade=_rename)
     its = document.shaped(Document, found, file)
     facts = {k: v for k, v in found.items() if k not in ("schema", "tools", "trials")}
     return Results(file, facts, its.tools, {trial.key: trial for trial in its.trials})

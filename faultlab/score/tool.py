@@ -178,7 +178,7 @@ def load(name: str) -> Tool:
     file = folder / FILE
     where = paths.show(file)
     if _kind(file) == AGENT:
-        raise BadInput(f"{where}: this is an agent, and no tool.", f"faultlab agent {name}")
+        raise BadInput(f"{where}: this is an agent, not a tool.", f"faultlab agent {name}")
     tool = document.strict(Tool, file, where, _MANUAL, release.text, id=folder.name, folder=folder)
     named = [
         (f"alarm[{i}].causes", word, causes())

@@ -18,7 +18,7 @@ from faultlab.run.record import VERDICTS
 from faultlab.verify.case import Case, digests
 
 SCHEMA = 1
-_FOREIGN = "is no result of a verify"
+_FOREIGN = "is not a result of verify"
 
 Key = tuple[str, int]  # lab, number
 

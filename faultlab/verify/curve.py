@@ -28,6 +28,7 @@ SCHEMA = 1
 LOOKS = 5  # at each dose; their range holds the true median with 1 - 2**-4, which is 94%
 _FEW = 2  # doses, which have no shape
 _PART = 0.1  # a dose between this and 0.9 of the worst effect makes a slope
+_SHAPES = {"slope": "The harm grows step by step.", "cliff": "The harm sets in all at once."}
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def show(
     named = [lab for lab in labs.chosen(lab_ids, everything, "curve") if lab.severity]
     chosen = [*{main.id: main for main in (labs.rows(lab)[0] for lab in named)}.values()]
     if alone := [lab for lab in map(labs.load, lab_ids) if not lab.severity]:
-        raise BadInput(f"{alone[0].id} has one strength only.", "faultlab list --severities")
+        raise BadInput(f"{alone[0].id} has only one strength.", "faultlab list --severities")
     file = paths.in_a_folder(json_file) if json_file else None
     kept = {its.lab: its for its in read(file)} if file and file.exists() else {}
     places, cannot = engines_of(term, chosen, wanted, parts=True)
@@ -165,7 +166,7 @@ def show(
 def wrong(curve: Curve) -> list[str]:
     """Return what contradicts the rows of a curve."""
     felt = [
-        f"{curve.lab}@{d.severity} is silent, and users felt it"
+        f"{curve.lab}@{d.severity} is silent, but users felt it"
         for d in curve.doses
         if d.silent and d.felt
     ]
@@ -262,8 +263,8 @@ def table(curve: Curve) -> tuple[list[str], list[list[str]]]:
 def said(curve: Curve) -> str:
     """Return the sentence about a curve."""
     if not curve.smallest:
-        return "No dose was felt in each look."
-    shape = f" It is a {curve.shape}." if len(curve.doses) > _FEW else ""
+        return "No setting was felt in every look."
+    shape = f" {_SHAPES[curve.shape]}" if len(curve.doses) > _FEW else ""
     if curve.doses[0].always:
-        return f"Users always felt it, down to the weakest dose tried: {curve.smallest}.{shape}"
-    return f"The weakest dose tried that users always felt is {curve.smallest}.{shape}"
+        return f"Users felt even the weakest setting tried, {curve.smallest}, every time.{shape}"
+    return f"The weakest setting tried that users felt every time is {curve.smallest}.{shape}"

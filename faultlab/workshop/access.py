@@ -164,5 +164,7 @@ def fingerprint(cert: Path) -> str:
     try:
         raw = ssl.PEM_cert_to_DER_cert(cert.read_text())
     except (OSError, ValueError) as error:
-        raise CannotRun(f"{cert} is no certificate: {error}", f"openssl x509 -in {cert}") from error
+        raise CannotRun(
+            f"{cert} is not a certificate: {error}", f"openssl x509 -in {cert}"
+        ) from error
     return hashlib.sha256(raw).digest().hex(":").upper()

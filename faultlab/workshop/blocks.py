@@ -22,8 +22,8 @@ def waits_for(roster: Roster) -> str:
     if block is None:
         return "The class has not begun yet: your trainer opens the first block."
     if block.pause:
-        return f"Now: {block.title}. Your next lab comes with the block after it."
-    return "Your next lab comes with the next block, which your trainer opens."
+        return f"Now: {block.title}. You get your next lab in the block after it."
+    return "You get your next lab in the next block, which your trainer opens."
 
 
 def advice(roster: Roster, seat: Seat, now: float) -> str:
@@ -36,7 +36,7 @@ def advice(roster: Roster, seat: Seat, now: float) -> str:
             return f"Now: {table.now.title}."
         left = 60 * roster.plan.grace - table.seconds(now)
         when = f"in {minutes(max(1, round(left / 60)))}" if left > 0 else "in a moment"
-        return f"Now: {table.now.title}. This lab ends {when}; what you have reached counts."
+        return f"Now: {table.now.title}. This lab ends {when}; what you have achieved counts."
     done = _is_done(turn) and not roster.can_go_on(seat)
     if done and turn.told and table.next and roster.following(seat) is not None:
         return f"You are done with this block. The next one is: {table.next.title}."

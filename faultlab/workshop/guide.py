@@ -134,7 +134,7 @@ def _timetable(part: Part) -> list[str]:
     alone = sum(lab.minutes for lab in part.each)
     if alone > work:
         lines += ["", f"One person alone takes {alone} minutes for these labs, so not every seat"]
-        lines += ["ends. Say so at the beginning: what counts is what was ruled out."]
+        lines += ["will finish. Say so at the beginning: what counts is what was ruled out."]
     return lines
 
 
@@ -164,11 +164,12 @@ def _objectives(lab: Lab) -> Iterator[str]:
     if lab.control:
         yield "- say that nothing is wrong, and by which numbers"
     elif meaning := vocabulary.meanings(lab)["cause"].get(lab.truth.cause):
-        yield f"- explain how this leads to what users met: {meaning}"
+        yield f"- explain how this leads to what users saw: {meaning}"
     if shown := [each.command for each in checks.load(lab).evidence if each.command]:
         yield f"- find it with {papers.listed(f'`{command}`' for command in dict.fromkeys(shown))}"
     if lab.twins:
-        yield f"- tell it from {papers.listed(f'`{twin}`' for twin in lab.twins)}, which look alike"
+        twins = papers.listed(f"`{twin}`" for twin in lab.twins)
+        yield f"- tell it apart from {twins}, which look alike"
     yield "- prove the repair by what users get, not by a setting"
 
 
@@ -259,9 +260,9 @@ def _draws(plan: ClassPlan, part: Part, settled: bool) -> Iterator[str]:
         else ("- repairs what users feel, and proves it with a check")
     )
     yield from ("", "## Say", "")
-    yield '"Each of you has another fault, and one or two of you may have none. Your page has the'
-    yield "ticket. Find out what it is before you change anything: the answer gives thirty points,"
-    yield 'the repair ten. The last answer counts, and each one after the first costs five."'
+    yield '"Each of you has a different fault, and one or two of you may have none. Your page has'
+    yield "the ticket. Find out what it is before you change anything: the answer gives thirty"
+    yield 'points, the repair ten. The last answer counts, and each one after the first costs five."'
     yield from ("", "## Expected answers", "")
     if not settled:
         yield "The class has not begun, so these are the draws as far as they can be known: a lab"

@@ -74,7 +74,7 @@ class Pages:
         lessons = self.session.lessons(reader)
         file = documents.find(path, lessons)
         if file is None:
-            raise HTTPException(404, "This document is not here, or not yet to be read.")
+            raise HTTPException(404, "This document is not here, or cannot be read yet.")
         if file.suffix != ".md":
             return FileResponse(file, media_type=documents.kind(file))
         text = file.read_text()

@@ -89,7 +89,9 @@ def prerequisites(plan: ClassPlan, chosen: Sequence[Sequence[str]], file: str) -
     lines += [f"- topics of the class: {', '.join(tracks)}"]
     if needs:
         named = listed(f"`{each}`" for each in needs)
-        lines += [f"- who has time reads the lessons of {named}, on which labs of this class build"]
+        lines += [
+            f"- if there is time: read the lessons of {named}, which labs of this class build on"
+        ]
     lines += ["", "## Room", "", "- one network for all laptops and the machine of the labs"]
     lines += ["- a projector; the page for it has no names and no labs"]
     lines += ["- a board for what was ruled out", "", "## The machine of the labs", ""]
@@ -124,11 +126,11 @@ def _formula(plan: ClassPlan) -> list[str]:
         "  a lab is measured (the top of its page). With the next block: the largest two labs",
         "  that follow each other. With less memory, fewer labs are prepared, and the others",
         "  start when their block opens.",
-        f"- ready: two looks for each seat; {size.AT_ONCE} seats at a time, labs that make load",
+        f"- ready: two looks for each seat; {size.AT_ONCE} seats at a time, labs that send load",
         "  alone on a slot of the CPUs. The seconds of a look are those of recorded walks, which",
         "  contain the start of their stacks.",
-        "- last check: seats times the seconds of a look, where all check a lab that makes load.",
-        "  A load has its slot for itself, so several slots of CPUs shorten it.",
+        "- last check: seats times the seconds of a look, where all check a lab that sends load.",
+        "  A load has its slot to itself, so several slots of CPUs shorten it.",
         f"- disk: {plan.seat_disk} for each seat at worst, and 1.7 GB for faultlab.",
         "",
         "Measured, not computed, with twelve seats of the web tier on 2 CPUs and 24 GB",

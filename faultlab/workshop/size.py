@@ -92,7 +92,7 @@ class Queue:
     @property
     def text(self) -> str:
         """Return the queue in a sentence for the trainer."""
-        what = f"check {self.lab}, which makes load" if self.lab else "check labs that make load"
+        what = f"check {self.lab}, which sends load" if self.lab else "check labs that send load"
         how = "no recorded walk says how long"
         if self.last is not None:
             each = number(round(self.last / math.ceil(self.seats / self.at_once)), "s")

@@ -116,7 +116,7 @@ def test_a_machine_restarted_underneath() -> None:
     LocalEngine().client.containers.get(f"{stack_name(LAB)}-client").restart(timeout=0)
     code, said = finish(spawn("check", LAB))
     assert code == 1 and f"make reset-{LAB}" in said
-    assert "client was started again, and all that was set on it since is gone." in said
+    assert "client was started again, and everything set on it since is gone." in said
 
 
 @pytest.mark.parametrize("name", ["web", "client"])

@@ -754,7 +754,7 @@ class TestFolder:
     def test_an_agent_is_no_tool(self, faultlab: Verbs) -> None:
         done = faultlab("score", "nop", "--labs", "mtu")
         assert done.code == 2
-        assert done.err.startswith("faultlab: tools/nop/tool.toml: this is an agent, and no tool.")
+        assert done.err.startswith("faultlab: tools/nop/tool.toml: this is an agent, not a tool.")
 
     @pytest.mark.parametrize("words", [["nobody"], ["./nobody"], ["mtr"]])
     def test_no_such_agent(self, faultlab: Verbs, words: list[str]) -> None:

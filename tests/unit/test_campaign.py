@@ -221,7 +221,7 @@ def test_another_file_stays_as_it_is(
     assert (done.code, done.out) == (2, "")
     first, second = done.err.splitlines()
     assert re.search(
-        "r.json (is no result of a verify|has the version 99)", first
+        "r.json (is not a result of verify|has the version 99)", first
     ) and second.startswith("  next: less ")
     assert (tmp_path / "r.json").read_text() == text and not walks.made
 

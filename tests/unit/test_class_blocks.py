@@ -276,7 +276,7 @@ def test_what_seats_still_do_ends_after_the_grace(tmp_path: Path) -> None:
         for seat in (1, 2, 3):
             it.wait(seat, "prepared", at=1)
         now = told(it)
-        assert now["why"] == "Now: Coffee. Your next lab comes with the block after it."
+        assert now["why"] == "Now: Coffee. You get your next lab in the block after it."
         assert view.projector(it.session)["seats"][0]["points"] == 10
         shown = view.projector(it.session)["block"]
         assert (shown["pause"], shown["ready"], shown["title"]) == (True, 3, "Coffee")
@@ -445,7 +445,7 @@ def test_a_start_says_where_checks_will_wait(
     journal = verbs._opened(Terminal(), its, "class.toml", Folder("class"))
     assert journal.events[0]["labs"] == [["p02", "somaxconn"]] * 12
     said = " ".join(capsys.readouterr().out.split())
-    assert 'Note: block 3 ("Queues"): 12 seats check somaxconn, which makes load, one at' in said
+    assert 'Note: block 3 ("Queues"): 12 seats check somaxconn, which sends load, one at' in said
     with pytest.raises(BadInput, match="has been changed since"):
         verbs._opened(Terminal(), of_blocks(), "class.toml", Folder("class"))
 

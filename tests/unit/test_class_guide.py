@@ -53,7 +53,7 @@ def test_the_page_of_a_block_has_what_a_trainer_needs(written: Path) -> None:
         *("Hints, when it is quiet", "Plan B", "Debrief"),
     ]
     assert "> Please find out who is right, and get us our page back." in page
-    assert "test packets of full size in both directions" in page
+    assert "test full-size packets in both directions" in page
     assert "| component | `web` |" in page and "| cause | `mtu` | an interface" in page
     assert "| web drops what it receives on eth0 | `web# netstat -i` |" in page
     assert "\nweb# ip link set dev eth0 mtu 1500\n" in page
@@ -149,7 +149,7 @@ def test_checks_of_load_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     two = planned(seats=seats, labs=["mtu", "somaxconn"])
     (queue,) = size.queues(two, [["mtu", "somaxconn"]] * 12)
     assert queue.text == (
-        "12 seats check somaxconn, which makes load, one at a time:"
+        "12 seats check somaxconn, which sends load, one at a time:"
         " 12 checks of 40 s, so 8 minutes for the last."
     )
     assert size.queues(two, [["mtu", "somaxconn"]] * 2) == [], "80 s are no reason to warn"

@@ -69,7 +69,7 @@ def test_a_command_that_prints_a_line_without_end(
 ) -> None:
     """A command that prints a line without end: its seat was "starting" for good."""
     got, _ = told_by("head -c 3000000 /dev/zero | tr '\\0' x", tmp_path, monkeypatch)
-    assert got == Outcome(3, {}, "it printed a line without end")
+    assert got == Outcome(3, {}, "it printed an endless line")
 
 
 @pytest.mark.parametrize(

@@ -483,7 +483,7 @@ def test_without_a_person_it_is_not_added(
     root, commit = repository
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     got = faultlab("add", f"{root}@{commit}")
-    assert got.code == 3 and "no person can be asked here" in got.err
+    assert got.code == 3 and "no terminal to ask you in" in got.err
     assert f"next: faultlab add {root}@{commit} --yes" in got.err
     assert [*collection.added().iterdir()] == []
 
@@ -514,7 +514,7 @@ def test_a_link_out_of_it(repository: tuple[Path, str], faultlab: Verbs) -> None
     (root / "labs/redis-clients/more.md").symlink_to("/etc/hostname")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "a link")
-    link = "labs/redis-clients/more.md is a link out of the collection"
+    link = "labs/redis-clients/more.md is a link to a place outside the collection"
     refused(faultlab, f"{root}@{git(root, 'rev-parse', 'HEAD')}", 2, link)
 
 

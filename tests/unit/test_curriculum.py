@@ -50,8 +50,8 @@ def test_each_lab_comes_after_what_it_needs() -> None:
 @pytest.mark.parametrize(
     ("needs", "said"),
     [
-        ('["packet-loss"]', "needs itself, by way of"),
-        ('["mtv"]', "healthy needs mtv, which is no lab"),
+        ('["packet-loss"]', "needs itself, through"),
+        ('["mtv"]', "healthy needs mtv, which is not a lab"),
     ],
 )
 def test_needs_that_cannot_be_met(needs: str, said: str, project: Project, faultlab: Run) -> None:

@@ -38,14 +38,18 @@ WEAK, SOME, MOST = (
 
 def test_the_weakest_dose_that_is_always_felt_and_the_shape() -> None:
     assert curve.said(lab_curve(WEAK, SOME, MOST)) == (
-        "The weakest dose tried that users always felt is 2. It is a slope."
+        "The weakest setting tried that users felt every time is 2. The harm grows step by step."
     )
-    assert "is 3. It is a cliff." in curve.said(lab_curve(WEAK, dose("2", 0, 1, 2, 0), MOST))
-    assert curve.said(lab_curve(WEAK, MOST)).endswith("always felt is 3."), "two have no shape"
+    assert "is 3. The harm sets in all at once." in curve.said(
+        lab_curve(WEAK, dose("2", 0, 1, 2, 0), MOST)
+    )
+    assert curve.said(lab_curve(WEAK, MOST)).endswith("felt every time is 3."), "two have no shape"
     assert curve.said(lab_curve(SOME, MOST)) == (
-        "Users always felt it, down to the weakest dose tried: 2."
+        "Users felt even the weakest setting tried, 2, every time."
     )
-    assert curve.said(lab_curve(WEAK, dose("2", 2, 0, 50, 50))) == "No dose was felt in each look."
+    assert (
+        curve.said(lab_curve(WEAK, dose("2", 2, 0, 50, 50))) == "No setting was felt in every look."
+    )
     assert SOME.measures[0].words == "40 (39-41) %"
 
 
@@ -53,7 +57,7 @@ def test_what_contradicts_the_rows() -> None:
     assert curve.wrong(lab_curve(WEAK, SOME, MOST)) == []
     loud = dose("1", 1, 0, 0, 50, silent=True, evident=2)
     assert curve.wrong(lab_curve(loud, dose("2", 2, 60, 61, 60), dose("3", 3, 50, 40, 50))) == [
-        "mtu@1 is silent, and users felt it",
+        "mtu@1 is silent, but users felt it",
         "mtu@2 was felt in 2 of 3 looks",
         "mtu@1 had its evidence in 2 of 3 looks",
         "mtu@3 harms less than a weaker dose",
@@ -74,7 +78,7 @@ def test_the_file_and_the_page(tmp_path: Path) -> None:
 
 def test_what_it_refuses(faultlab: Run) -> None:
     got = faultlab("curve", "mtu")
-    assert got.code == 2 and "mtu has one strength only." in got.err
+    assert got.code == 2 and "mtu has only one strength." in got.err
     got = faultlab("curve", "php-workers", "--looks", "0")
     assert got.code == 2 and "--looks takes a number from 1 up." in got.err
 
@@ -83,7 +87,10 @@ def test_a_file_is_shown_and_drawn(faultlab: Run, tmp_path: Path) -> None:
     file = tmp_path / "curves.json"
     curve._write(file, [lab_curve(WEAK, SOME, MOST)])
     shown = faultlab("curve", "--file", str(file))
-    assert shown.code == 0 and "The weakest dose tried that users always felt is 2." in shown.out
+    assert (
+        shown.code == 0
+        and "The weakest setting tried that users felt every time is 2." in shown.out
+    )
     assert faultlab("curve", "--file", str(file), "--markdown").out.startswith("## mtu")
     drawn = faultlab("curve", "--file", str(file), "--pictures", str(tmp_path))
     assert drawn.code == 0 and "<svg" in (tmp_path / "curve-mtu.svg").read_text()

@@ -72,7 +72,7 @@ def test_each_decoy_has_labs_and_suggests_another_truth(decoy_id: str) -> None:
         ("mtu~mtu-1400", "it suggests the fault that is there"),
         ("mtu+gzip~mtu-1400", "it suggests the fault that is there"),
         ("mtu~slow-log-off", "it needs mysql"),
-        ("pmtu-black-hole~mtu-1400", "it cannot be with pmtu-black-hole"),
+        ("pmtu-black-hole~mtu-1400", "it cannot be combined with pmtu-black-hole"),
         ("mtu~old-overflow~old-overflow", "another one suggests the same fault"),
         ("mtu~no-such", "There is no decoy 'no-such'"),
         ("mtu~php-workers@7", "Users feel php-workers@7"),

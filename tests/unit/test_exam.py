@@ -251,8 +251,8 @@ def test_what_is_proven_quickly_waits_for_the_other(pair: Project, engine: FakeE
 @pytest.mark.parametrize(
     ("words", "code", "problem", "after"),
     [
-        (("mtu", "gzip"), 2, "mtu and gzip are no twins.", "exam mtu iptables-drop"),
-        (("mtu", "mtu"), 2, "mtu and mtu are no twins.", "exam mtu iptables-drop"),
+        (("mtu", "gzip"), 2, "mtu and gzipare not twins.", "exam mtu iptables-drop"),
+        (("mtu", "mtu"), 2, "mtu and mtuare not twins.", "exam mtu iptables-drop"),
         (("mtu", "netem-loss", "gzip"), 2, "An exam takes a lab, and perhaps its twin.", "--help"),
         (("mtu", "--draws", "3"), 2, "--draws takes a number from 4 to 40.", "exam --help"),
         (("busy", "cpu-quota"), 2, "busy has no fault.", "faultlab exam mtu"),

@@ -109,7 +109,7 @@ def test_a_link_out_of_the_folder_of_a_stranger_is_refused(tmp_path: Path) -> No
     (mine / "within").symlink_to("Dockerfile")
     build.pack(mine, io.BytesIO())
     (mine / "out").symlink_to("../other/Dockerfile")
-    with pytest.raises(CannotRun, match="out is a link out of its folder"):
+    with pytest.raises(CannotRun, match="out is a link to a place outside its folder"):
         build.pack(mine, io.BytesIO())
 
 

@@ -70,13 +70,13 @@ def test_a_part_can_have_a_severity() -> None:
 @pytest.mark.parametrize(
     ("lab", "why"),
     [
-        ("mtu+mtu", "mtu and mtu cannot be at once: it is the same lab"),
+        ("mtu+mtu", "mtu and mtu cannot be combined: it is the same lab"),
         ("port-range+port-range@100", "it is the same lab"),
         ("mtu+healthy", "healthy has no fault, so it cannot be a part"),
         ("mtu+packet-loss", "packet-loss has several faults itself, so it cannot be a part"),
         ("mtu+mtv", "no lab called 'mtv'; did you mean mtu"),
-        ("nagle+fpm-backlog", "cannot be at once: both change command of nginx"),
-        ("dead-resolver+stale-upstream", "cannot be at once: both change"),
+        ("nagle+fpm-backlog", "cannot be combined: both change command of nginx"),
+        ("dead-resolver+stale-upstream", "cannot be combined: both change"),
         ("mtu+", "There is no lab called ''"),
     ],
 )

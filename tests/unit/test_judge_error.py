@@ -192,8 +192,8 @@ def test_two_errors_are_told_apart() -> None:
     assert (found.sound.of, found.sound.happened) == (2, 1)
     assert (found.unknown, found.broken, found.tried) == (1, 1, 7)
     assert judge_error.line(EVERY) == (
-        "Repairs of 2 labs were tried. Accepted though unsound: 1 of 3 (95%: 6.1 to 79.2%)."
-        " Refused though sound: 1 of 2 (95%: 9.5 to 90.5%)."
+        "Repairs of 2 labs were tried. Wrongly accepted: 1 of 3 (95%: 6.1 to 79.2%)."
+        " Wrongly refused: 1 of 2 (95%: 9.5 to 90.5%)."
     )
     assert judge_error.line([]) == judge_error.line(EVERY[-2:]) == ""
 
@@ -204,7 +204,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert judge_error.read(file) == EVERY
     assert len(file.read_text().splitlines()) == len(EVERY) + 2
     file.write_text('{"schema": 1, "rows": [{"lab": "mtu"}]}')
-    with pytest.raises(BadInput, match=r"is no result of judge-error: rows\.0"):
+    with pytest.raises(BadInput, match=r"is not a result of judge-error: rows\.0"):
         judge_error.read(file)
 
 

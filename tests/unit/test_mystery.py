@@ -178,7 +178,7 @@ def test_only_what_was_proven_together_is_drawn(
     assert [lab["id"] for lab in json.loads(listed.out)] == ["mtu+gzip"]
     file.write_text("{")
     got = faultlab("mystery", "--faults", "2")
-    assert got.code == 2 and "is no result of a verify" in got.err and "Traceback" not in got.err
+    assert got.code == 2 and "is not a result of verify" in got.err and "Traceback" not in got.err
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_harm_that_no_fault_of_the_shift_does_is_told_once(
     its.at(30, its.type("ip link set dev eth0 mtu 100"))
     its.at(300, its.type("ip link set dev eth0 mtu 1500"))
     told = its.told()
-    assert told.amiss == ["users are harmed, and by no fault of the shift"]
+    assert told.amiss == ["users are harmed, but not by a fault of this shift"]
     assert [one.fault for one in told.incidents] == ["mtu"] and told.lost > 0
 
 
@@ -161,7 +161,7 @@ def test_what_cannot_come_is_told_and_the_shift_goes_on(engine: FakeEngine, tmp_
     its = Played(engine, tmp_path, Coming(30, "missing-index", 60), Coming(120, "mtu", 60))
     told = its.told()
     assert [one.fault for one in told.incidents] == ["mtu"]
-    assert any("missing-index could not come" in text for text in told.amiss)
+    assert any("missing-index could not be started" in text for text in told.amiss)
 
 
 def test_the_report_in_the_manual_is_that_of_a_recorded_shift(
@@ -194,8 +194,8 @@ def test_a_journal_whose_last_line_was_cut_off_is_read(tmp_path: Path) -> None:
         (["--hours", "99"], "--hours takes a number"),
         (["--hours", "0.1"], "A shift takes"),
         (["--webhook", "file:///etc/passwd"], "--webhook takes an address"),
-        (["healthy"], "it has no single fault"),
-        (["conntrack", "mtu"], "it has no single fault"),
+        (["healthy"], "it does not have exactly one fault"),
+        (["conntrack", "mtu"], "it does not have exactly one fault"),
         (["no-such"], "There is no lab"),
         (["--report", "no-such"], "There is no run"),
     ],

@@ -236,7 +236,7 @@ def test_what_is_no_walk(project: Project, faultlab: Run) -> None:
     [
         ("{", "holds no walks: "),
         ("[]", "holds no walks: no object."),
-        ('{"schema": 1, "trials": []}', "is no result of a verify"),
+        ('{"schema": 1, "trials": []}', "is not a result of verify"),
         ('{"schema": 9, "walks": []}', "has the version 9, and this faultlab reads 1."),
         ('{"schema": 1, "walks": [{"lab": "mtu"}], "limits": {}}', "is damaged: walks.0.number: "),
         ('{"schema": 1, "walks": [], "limits": {"mtu": [[1]]}}', "is damaged: limits.mtu.0."),

@@ -105,9 +105,9 @@ def test_a_mistake_in_a_tool(name: str, folder: Path, faultlab: Run) -> None:
         (["score", "mine", "--from", "none.tar.gz"], "There is no file none.tar.gz."),
         (
             ["score", "mine", "--from", "none.tar.gz", "--engine", "kubernetes"],
-            "--from replays a bundle on this machine, so --engine has no use with it.",
+            "--from replays a bundle on this machine, so --engine makes no sense with it.",
         ),
-        (["images", "build", "mine"], "images build takes no more words."),
+        (["images", "build", "mine"], "images build takes no arguments."),
         (["scorecard", "none.json"], "There is no file none.json."),
         (["record", "mtu", "--out", "/nowhere/x.tar.gz"], "There is no folder for /nowhere/"),
     ],

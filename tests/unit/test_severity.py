@@ -88,7 +88,7 @@ class TestALab:
     def test_a_dose_that_it_does_not_have(self) -> None:
         with pytest.raises(BadInput, match=r"mtu has no severity '3%'; it has 100, 0\.5%, 1400"):
             labs.load("mtu@3%")
-        with pytest.raises(BadInput, match="gzip has no severity '3'; it has one strength only"):
+        with pytest.raises(BadInput, match="gzip has no severity '3'; it has only one strength"):
             labs.load("gzip@3")
         assert not labs.here("mtu@3%") and labs.here("mtu@1400")
         with pytest.raises(BadInput, match="no lab called 'mtv@3%'; did you mean mtu"):
@@ -110,7 +110,7 @@ class TestALab:
     def test_what_nobody_feels_is_not_started(self, faultlab: Verbs) -> None:
         got = faultlab("start", "mtu@1400")
         assert got.code == 2
-        assert "Users feel nothing of mtu@1400, so there is nothing to repair." in got.err
+        assert "Users do not notice mtu@1400, so there is nothing to repair." in got.err
 
     def test_a_check_can_follow_the_dose(self, project: Project) -> None:
         file = project.root / "checks/test_mtu.py"

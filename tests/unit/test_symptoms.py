@@ -21,7 +21,7 @@ from tests.unit.conftest import REPO
 from tests.unit.test_recorded import RECORDED, RUNS
 
 FILE = REPO / "docs/symptoms.md"
-COLUMNS = ["what users meet", "type first", "healthy", "faulty", "it means", "lab"]
+COLUMNS = ["what users see", "type first", "healthy", "faulty", "it means", "lab"]
 ABOVE = "As above"
 NUMBER = re.compile(r"^[\d,]+")
 

@@ -321,9 +321,7 @@ def test_a_pool_without_a_free_worker() -> None:
 
 def test_a_pool_that_does_not_answer() -> None:
     silent = rows.pool("php-fpm", "web", Unread(NO_ANSWER))
-    assert [why for _, why in limits.crossed(silent)] == [
-        "no worker could be had: no answer in 5 s"
-    ]
+    assert [why for _, why in limits.crossed(silent)] == ["no worker was free: no answer in 5 s"]
     unread = web("port-range")["php-fpm"]  # no local port for us either
     assert unread.unread == "Could not connect to 127.0.0.1:9000"
     assert limits.crossed(unread) == []

@@ -295,7 +295,7 @@ def test_a_machine_that_was_started_again(learners: Run, engine: FakeEngine) -> 
         checking.check(Terminal(), "mtu")
     assert no.value.hint == "make reset-mtu"
     assert isinstance(no.value.result, checking.Checked)
-    says = "web was started again, and all that was set on it since is gone."
+    says = "web was started again, and everything set on it since is gone."
     assert [found.says for found in no.value.result.findings] == [says]
     engine.end("web")
     engine.end("client-user")

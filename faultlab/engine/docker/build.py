@@ -212,7 +212,7 @@ def pack(folder: Path, into: IO[bytes], fit: Fit = bytes) -> None:
     within = paths.root() if folder.is_relative_to(paths.root()) else folder
     for file in folder.rglob("*"):
         if not file.resolve().is_relative_to(within.resolve()):
-            raise CannotRun(f"{file} is a link out of its folder.", f"ls -l {file}")
+            raise CannotRun(f"{file} is a link to a place outside its folder.", f"ls -l {file}")
     with _Archive.open(fileobj=into, mode="w", dereference=True) as archive:
         archive.fit = fit
         archive.add(folder, arcname=".", filter=_entry)

@@ -254,7 +254,7 @@ def _tcp_mem() -> str:
 def _unfit(info: Mapping[str, Any], parts: Sequence[str]) -> str:
     """Return why labs cannot run on an engine that imitates Docker; empty if they can."""
     if any("Podman" in part for part in parts):
-        return "this is Podman, which fills volumes and knows names in other ways"
+        return "this is Podman, which handles volumes and names differently"
     if any("rootless" in option for option in info.get("SecurityOptions") or []):
-        return "this is rootless Docker, which may not open /proc/sys/net of a container"
+        return "this is rootless Docker, which cannot open a container's /proc/sys/net"
     return ""

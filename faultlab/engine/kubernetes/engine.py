@@ -148,9 +148,7 @@ class KubernetesEngine(Engine):
     def cannot(self, lab: Lab) -> str:
         """Return why the services of a lab cannot be pods, or its fault has no effect on them."""
         if any("ip addr add" in (step.run or "") for step in lab.inject):
-            return (
-                "it moves a machine to an address that is no pod's, and the policy shuts that out"
-            )
+            return "it moves a machine to an address that no pod has, which the policy blocks"
         if own := images.of_others(lab.services.images(lab.daemons)):
             return f"`faultlab images push` pushes no image of another collection, as {own[0]}"
         return manifest.obstacle(manifest.services(lab))

@@ -28,7 +28,7 @@ function show(now) {
   const news = now.doing ? [`${now.doing} …`, now.delay].filter(Boolean).join(" ")
     : now.state === "failed" ? (solo ? now.why : `There is no lab here. ${now.why} Tell your trainer.`)
     : now.state === "waiting" && now.why ? now.why
-    : now.state === "amber" && !now.paused && !now.ended ? "It is repaired, and looked at again in a few minutes: that counts. You can go on reading; the next lab comes after it."
+    : now.state === "amber" && !now.paused && !now.ended ? "It is repaired. It is looked at again in a few minutes, and that verdict counts. Read on meanwhile; the next lab comes after that."
     : now.ended ? "The class has ended."
     : now.paused ? "The class is paused: clocks are stopped, and what you type is ignored." : "";
   if (news) say(news, now.doing || now.state !== "failed");
@@ -114,7 +114,7 @@ function showForm(now) {
   byId("one-more").hidden = !now.several || faults().length >= 3;
   byId("answer").textContent = now.answer.length
     ? `Your answer: ${now.answer.map((one) => `${one.component}, ${one.resource}, ${one.cause}`).join("; ")}${now.sure === null ? "" : ` (${now.sure}% sure)`}.${now.state === "green" || now.state === "amber" ? "" : " Now repair it, and check."}`
-    : now.state === "amber" ? "Answer what it was meanwhile."
+    : now.state === "amber" ? "Meanwhile, answer what it was."
     : now.state === "green" ? "It is repaired. Answer what it was, and the debrief opens." : "";
 }
 
