@@ -15,7 +15,7 @@ from faultlab.core.terminal import Terminal
 @many("labs", "one or more labs of `faultlab list`", required=True)
 @option("--blind", is_flag=True, help="hide which lab it is, for somebody else")
 @option("--decoys", type=int, default=0, metavar="N", help="with --blind: how many false leads (0)")
-@option("--room", default="", hidden=True, callback=spelled)
+@option("--room", default="", metavar="LAB", callback=spelled, help="whose fault can join later")
 @ENGINE
 @EVENTS
 def start(

@@ -49,7 +49,7 @@ def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
     app = Site(here.session, here.keys, guard, tmp_path / "x").app()
     assert isinstance(app, Starlette)
     routes = every_route(app)
-    assert len(routes) == 12
+    assert len(routes) == 13
     here.keys.make([9], -1)  # a token that has expired
     for path, is_terminal in routes:
         for who, wanted in (

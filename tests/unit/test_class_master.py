@@ -347,8 +347,9 @@ def test_one_that_a_seat_has_left_behind_does_not_come_later(tmp_path: Path) -> 
 def test_nothing_is_noted_of_one_that_the_end_interrupts(it: Served) -> None:
     it.stacks.slow = 0.5
     it.post(TRAINER, "/trainer/surprise", {"fault": "session-lock", "seat": 1})
-    it.stacks.slow = 0.01
+    until(lambda: bool(joined(it)))
     it.post(TRAINER, "/trainer/end")
+    until(lambda: 1 not in it.session.doing)
     assert not events(it.session, Event.JOINED)
     with pytest.raises(CannotRun, match="has ended"):
         Master(it.session).surprise(Surprise(message="a"))
