@@ -44,7 +44,8 @@ def _fix(lab: Lab) -> Iterator[str]:
 def _dose(curve: Curve) -> Iterator[str]:
     """Yield what users feel of the doses of a fault, with a link to its curve."""
     link = f"[The curve](../../docs/curves.md#{curve.lab})."
-    yield from textwrap.wrap(f"How much is too much? {said(curve)} {link}", 80)
+    says = f"How much is too much? {said(curve)} {link}"
+    yield from textwrap.wrap(says, 80, break_on_hyphens=False)
 
 
 def _wrong_turns(lab: Lab, kept: Walks) -> Iterator[str]:

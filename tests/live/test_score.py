@@ -39,7 +39,7 @@ BROKEN = {
     "crashes": ("exit", "echo help >&2; exit 7", "it ended with exit code 7 on client: help"),
     "missing": ("lines", "no-such-program", "it ended with exit code 127"),
     "floods": ("lines", "yes drops", "it printed more than 1000 kB"),
-    "no-json": ("json", "echo '{'", "its last line is no diagnosis"),
+    "no-json": ("json", "echo '{'", "its last line is not a diagnosis"),
     "killed": ("exit", "kill -9 $PPID", "it was killed"),
     "eats": ("exit", "perl -e '$x = q(x) x 3e9; print length $x'; exit 3", "on client"),
     "serves-nothing": ("alerts", "sleep 100", "it served no alerts"),

@@ -156,7 +156,7 @@ def test_a_certificate(tmp_path: Path) -> None:
     assert access.certificate(tmp_path, ["other"]) == (cert, key)
     assert cert.read_bytes() != first
     assert re.fullmatch(r"(?:[0-9A-F]{2}:){31}[0-9A-F]{2}", access.fingerprint(cert))
-    with pytest.raises(CannotRun, match="is no certificate"):
+    with pytest.raises(CannotRun, match="is not a certificate"):
         access.fingerprint(key)
 
 

@@ -530,9 +530,9 @@ def test_a_bundle_shows_a_phase_and_not_which(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"manifest.json": "{"}, "is no bundle: no manifest.json."),
-        ({"manifest.json": "[]"}, "is of another version of bundles."),
-        ({"manifest.json": '{"schema": 2}'}, "is of another version of bundles."),
+        ({"manifest.json": "{"}, "is not a bundle: no manifest.json."),
+        ({"manifest.json": "[]"}, "is a bundle of another version."),
+        ({"manifest.json": '{"schema": 2}'}, "is a bundle of another version."),
         ({"manifest.json": '{"schema": 1}'}, "is damaged: no lab in its manifest."),
         ({"fixed/web/before/nstat": None}, "is damaged: nothing of fixed."),
         ({"manifest.json": '{"schema": 1, "lab": "mut"}'}, "There is no lab called 'mut'"),
@@ -551,7 +551,7 @@ def test_no_archive_is_no_bundle(tmp_path: Path, faultlab: Run) -> None:
     file = tmp_path / "x.tar.gz"
     file.write_text("no archive")
     done = faultlab("score", "never-alarm", "--from", str(file))
-    assert (done.code, "is no bundle" in done.err) == (2, True)
+    assert (done.code, "is not a bundle" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("name", tools.ids())
