@@ -261,13 +261,8 @@ def _draws(plan: ClassPlan, part: Part, settled: bool) -> Iterator[str]:
     )
     yield from ("", "## Say", "")
     yield '"Each of you has a different fault, and one or two of you may have none. Your page has'
-<<<<<<< HEAD
-    yield "the ticket. Find out what it is before you change anything: the answer gives thirty"
-    yield 'points, the repair ten. The last answer counts, and each after the first costs five."'
-=======
     yield "the ticket. Find out what it is before you change anything. The answer gives 30 points,"
     yield 'the repair ten. The last answer counts, and each one after the first costs five."'
->>>>>>> help-lessons
     yield from ("", "## Expected answers", "")
     if not settled:
         yield "The class has not begun, so these are the draws as far as they can be known: a lab"
