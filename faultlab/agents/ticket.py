@@ -17,7 +17,7 @@ from faultlab.learn import mystery
 
 
 class Talk(Protocol):
-    """What an agent's program talks to: a session, or a ticket alone."""
+    """The other side of an agent's program: a session, or a ticket alone."""
 
     case: str
     ticket: str
