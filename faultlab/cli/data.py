@@ -16,7 +16,7 @@ _FOLDER = option(
 @verb(
     "runs/dataset --labs mtu,healthy",
     "runs/dataset --severities --repeat 2",
-    "runs/dataset --phases healthy,faulty --seconds 300 --every 5",
+    "runs/dataset --phases healthy,faulty --seconds 300",
 )
 @argument("out", help="a new folder, or one to go on with")
 @option("--labs", metavar="LAB,LAB", help="use only these labs (all that run here)")
@@ -60,7 +60,7 @@ def dataset(
 @verb(
     "my-rules.yml",
     "my-rules.yml --dataset DIR --json baseline.json",
-    "my-rules.yml --dataset DIR --baseline baseline.json --markdown",
+    "my-rules.yml --baseline baseline.json --markdown",
     "--lessons",
     "--lessons --dataset DIR",
 )

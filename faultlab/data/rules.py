@@ -42,7 +42,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Change:
-    """What differs from a baseline, among what both have seen."""
+    """The differences from a baseline, among what both have seen."""
 
     lost: list[str]
     gained: list[str]

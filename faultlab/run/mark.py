@@ -15,7 +15,7 @@ _SAID = {"inject": "fault", "fix": "fix", GAVE_UP: "given up"}
 
 @dataclass(frozen=True)
 class Mark:
-    """What fell, in a few words. `at`: in seconds since 1970."""
+    """Something that fell, in a few words. `at`: in seconds since 1970."""
 
     at: float
     what: str

@@ -78,7 +78,7 @@ def test_each_document_for_a_program_has_its_schema() -> None:
     } == set()
     assert {*(REPO / "docs/json").iterdir()} == {*made}
     assert {*VERBS} - {*documents.VERBS} == {
-        *("shell", "score", "agent", "mcp", "transcript", "docs")
+        *("shell", "score", "rules", "agent", "mcp", "transcript", "docs")
     }
 
 

@@ -232,7 +232,7 @@ def test_the_document_names_every_key(
     table = DOCUMENT.read_text().partition("## What is in")[2].partition("\n\nEvents:")[0]
     first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     named = {key for cell in first for key in re.findall(r"`(\w+)`", cell)}
-    others = {"matrix", "left", "shown", "gone", "processes"}
+    others = {"matrix", "left", "shown", "gone", "processes", "slot", "surroundings", "release"}
     assert set(whole) | set(Record.create("mtu", "s", {}).facts) | others == named
 
 
