@@ -25,7 +25,7 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Truth:
-    """An item as it is in truth. `fault`: whether anything is wrong in it; in a control nothing ever is.
+    """An item as it is in truth. `fault`: whether anything is wrong; in a control nothing is.
 
     `severity`: empty for the usual one. `seconds`, `every`: how long and how often it was read.
     `lab_digest`: the lab as it was; a changed one is recorded again. `run`: the id of the run.
