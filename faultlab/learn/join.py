@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
-from faultlab.lab import loader as labs
-from faultlab.run import joining
+from faultlab.run import joining, placement
 from faultlab.run.attached import attached
 
 
@@ -29,7 +28,7 @@ def join(term: Terminal, lab_id: str, fault: str, decoy: str) -> Joined:
 
     Raises BadInput for what cannot be there together, SaidNo after a roll-back, CannotRun.
     """
-    labs.load(lab_id)
+    placement.named(lab_id)  # an unknown lab is told first
     if bool(fault) == bool(decoy):
         raise BadInput("Name a fault, or a false lead with --decoy.", "faultlab join --help")
     with attached(lab_id, "join") as run:
