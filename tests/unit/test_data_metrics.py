@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -93,6 +94,22 @@ def test_scrapes_between_the_marks() -> None:
     }
 
 
+# Serves what it was asked for, at the address of its option. Other paths than the two are missing.
+EXPORTER = """
+import http.server, pathlib, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path.startswith(("/metrics", "/probe?module=")) else 404)
+        self.end_headers()
+        self.wfile.write(b'asked{url="%s"} 1\\n' % self.path.encode())
+(told,) = (word for word in sys.argv if word.startswith("--web.listen-address="))
+host, port = told.partition("=")[2].split(":")
+server = http.server.HTTPServer((host, int(port)), Answer)
+pathlib.Path(__file__).with_name("ready").touch()
+server.serve_forever()
+"""
+
+
 def program(folder: Path, name: str, text: str) -> None:
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/bash\n{text}\n")
@@ -103,11 +120,15 @@ def program(folder: Path, name: str, text: str) -> None:
 def test_the_script_of_a_machine_scrapes_as_often_as_it_is_told(
     tmp_path: Path, urls: dict[str, float] | None
 ) -> None:
-    """The script itself, in bash; the exporters and curl are stand-ins."""
+    """The script itself, in bash; a server of our own stands in for the exporters."""
+    (tmp_path / "exporter.py").write_text(EXPORTER)
     for name in ("prometheus-node-exporter", "prometheus-blackbox-exporter"):
-        program(tmp_path / "bin", name, f"echo {name} >> {tmp_path}/started; exec /bin/sleep 60")
-    program(tmp_path / "bin", "curl", 'echo "asked{url=\\"$4\\"} 1"')
-    program(tmp_path / "bin", "sleep", "[ $1 = 3 ] && exec /bin/sleep 0.2; exit 0")
+        begin = f"echo {name} >> {tmp_path}/started"
+        program(
+            tmp_path / "bin", name, f'{begin}; exec {sys.executable} {tmp_path}/exporter.py "$@"'
+        )
+    ready = f"until [ -e {tmp_path}/ready ]; do /bin/sleep 0.05; done"
+    program(tmp_path / "bin", "sleep", f"[ $1 != 3 ] || {ready}")
     script = scrape.script_of("web", urls, 3, 0.01)
     env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
     words = ["bash", "-c", script]
