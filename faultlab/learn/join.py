@@ -28,7 +28,7 @@ def join(term: Terminal, lab_id: str, fault: str, decoy: str) -> Joined:
 
     Raises BadInput for what cannot be there together, SaidNo after a roll-back, CannotRun.
     """
-    placement.named(lab_id)  # an unknown lab is told first
+    placement.refuse_unknown(lab_id)
     if bool(fault) == bool(decoy):
         raise BadInput("Name a fault, or a false lead with --decoy.", "faultlab join --help")
     with attached(lab_id, "join") as run:

@@ -28,10 +28,8 @@ from faultlab.run.record import GONE, SHOWN, Record
 
 PACE, PROCESSES = "pace", "processes"  # keys of a record
 # What a check does after it has measured what users meet, as it says it. No text names a lab.
-ANSWERS, PROGRAMS = (
-    "comparing the responses with healthy ones",
-    "finding out which programs respond",
-)
+ANSWERS = "comparing the responses with healthy ones"
+PROGRAMS = "finding out which programs respond"
 TOO_BUSY = "too busy to judge"  # in the reason of a case
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
 # Seconds that a run, and a quick walk, can lose to a busy machine.
@@ -67,9 +65,8 @@ class Looks(Measured):
             idle = self._idle()
             # If speed is not judged, other stacks can start meanwhile, at least for the first look.
             alone = self.check.relative or bool(unclear)
-            with (
-                nullcontext() if idle else lock.turn(alone, slot=slot)
-            ):  # judging takes CPU time too
+            # Judging takes CPU time, too.
+            with nullcontext() if idle else lock.turn(alone, slot=slot):
                 seed = secrets.token_hex(4)  # no examinee can know what the next look asks for
                 self.stack.dice = Random(seed)
                 with cpu_slots.inside(slot):

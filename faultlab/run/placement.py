@@ -121,6 +121,12 @@ def reason(lab: Lab, lacking: Collection[str]) -> str:
     return next((f"this kernel has no {name}" for name in lab.requires if name in lacking), "")
 
 
+def refuse_unknown(lab_id: str) -> None:
+    """Raise BadInput for what is neither a lab nor a name that hides one, without asking Docker."""
+    if lab_id not in _HIDDEN:
+        labs.load(lab_id)
+
+
 def named(lab_id: str) -> Lab:
     """Return a lab; for a name that hides one, what is up as such. Raises BadInput, CannotRun."""
     if lab_id not in _HIDDEN:

@@ -155,8 +155,7 @@ class LocalEngine(DockerEngine):
         They are in the cgroup that `isolate_network` limits.
         """
         parent = self.bounds.parent(stack) if self.most() else ""
-        more = {"parent": parent, "cpus": self.cpus, "slot": slot}
-        launch.launch(self, lab, stack, run_id, folder, **more)
+        launch.launch(self, lab, stack, run_id, folder, parent=parent, cpus=self.cpus, slot=slot)
 
     def most(self) -> Mapping[str, Any]:
         """Return the limits of a stack as a whole: those that are chosen, else a share."""
